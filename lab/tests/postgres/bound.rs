@@ -23,10 +23,10 @@ const PLAIN: &str =
     "SELECT 1 FROM people WHERE position('secret'::bytea IN memo) + position('Canary'::bytea IN name) > 0";
 
 /// A connection whose messages are written one by one.
-struct Raw(TcpStream);
+pub(crate) struct Raw(TcpStream);
 
 impl Raw {
-    fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut raw = Self(TcpStream::connect(address).unwrap());
         let mut out = BytesMut::new();
         frontend::startup_message([("user", "postgres"), ("database", "postgres")], &mut out).unwrap();
@@ -35,7 +35,7 @@ impl Raw {
     }
 
     /// Sends messages, and reads until the database waits: what came, by kind.
-    fn ask(&mut self, out: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    pub(crate) fn ask(&mut self, out: &[u8]) -> Vec<(u8, Vec<u8>)> {
         self.0.write_all(out).unwrap();
         let mut came = Vec::new();
         loop {
@@ -51,7 +51,7 @@ impl Raw {
         }
     }
 
-    fn query(&mut self, text: &str) -> Vec<(u8, Vec<u8>)> {
+    pub(crate) fn query(&mut self, text: &str) -> Vec<(u8, Vec<u8>)> {
         let mut out = BytesMut::new();
         frontend::query(text, &mut out).unwrap();
         self.ask(&out)

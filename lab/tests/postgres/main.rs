@@ -16,6 +16,7 @@ mod extended;
 mod faults;
 mod held;
 mod history;
+mod late;
 mod mapped;
 mod memory;
 mod mope;

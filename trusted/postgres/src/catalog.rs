@@ -12,6 +12,7 @@ pub use order::Order;
 pub use reading::COLUMNS;
 
 use crate::column_type::ColumnType;
+use crate::error::SqlError;
 use crate::rewrite::Sensitive;
 use crate::schema::Schema;
 use arras_service::columns::{Declared, Padding};
@@ -30,6 +31,9 @@ pub struct Catalog {
     schema: Arc<Schema>,
     /// The tables that are there, by schema and name.
     tables: BTreeMap<(String, String), Arc<Table>>,
+    /// Tables that are not laid out as they should be, by schema and name, and what is wrong: statements that may name one are
+    /// refused.
+    misfits: BTreeMap<(String, String), SqlError>,
     /// Names of tables whose statements are analysed.
     sensitive: Sensitive,
     /// Are there views of the catalogue without terms ([`crate::shown`])?
@@ -45,7 +49,23 @@ impl Catalog {
         let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
         let declared = schema.tables.keys().map(|(_, name)| name.clone());
         let sensitive = Sensitive::new(encrypted.chain(declared));
-        Self { schema, tables, sensitive, shown: false }
+        Self { schema, tables, misfits: BTreeMap::new(), sensitive, shown: false }
+    }
+
+    /// The catalogue with tables that are not laid out as they should be.
+    fn with_misfits(self, misfits: BTreeMap<(String, String), SqlError>) -> Self {
+        let names = misfits.keys().map(|(_, name)| name.clone());
+        Self { sensitive: self.sensitive.with(names), misfits, ..self }
+    }
+
+    /// What is wrong with a table of that name.
+    pub(crate) fn misfit(&self, name: &str) -> Option<&SqlError> {
+        self.misfits.iter().find(|((_, table), _)| table == name).map(|(_, error)| error)
+    }
+
+    /// What is wrong with tables.
+    pub fn misfits(&self) -> impl Iterator<Item = &SqlError> {
+        self.misfits.values()
     }
 
     /// The catalogue where the database has views of its own without terms.
@@ -84,7 +104,9 @@ impl Catalog {
 
     /// A declared table is there, or has other columns.
     pub(crate) fn add(&mut self, table: Table) {
-        self.tables.insert((table.schema.clone(), table.name.clone()), Arc::new(table));
+        let key = (table.schema.clone(), table.name.clone());
+        self.misfits.remove(&key);
+        self.tables.insert(key, Arc::new(table));
     }
 
     /// What is declared.

@@ -43,10 +43,12 @@ pub async fn tables(snapshot: &Snapshot, schema: Arc<Schema>) -> Result<Catalog,
         }
         _ => None,
     });
-    Catalog::read(schema, rows).map_err(|error| {
-        let hint = error.hint.map_or_else(String::new, |hint| format!(": {hint}"));
-        ChannelError::Halted(format!("{}{hint}", error.message))
-    })
+    let catalog = Catalog::read(schema, rows);
+    if let Some(error) = catalog.misfits().next() {
+        let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(": {hint}"));
+        return Err(ChannelError::Halted(format!("{}{hint}", error.message)));
+    }
+    Ok(catalog)
 }
 
 /// Where labels are stored, by what is declared and there.

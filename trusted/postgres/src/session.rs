@@ -9,6 +9,7 @@ mod behind;
 mod folding;
 mod held;
 mod kept;
+mod late_rows;
 mod names;
 mod opened;
 mod physical;

@@ -102,8 +102,8 @@ impl Lexemes {
         let mut depth = 0_usize;
         for (at, lexeme) in self.list.iter().enumerate().skip(start) {
             match lexeme.token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.checked_sub(1)?,
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.checked_sub(1)?,
                 _ => {}
             }
             if depth == 0 {
@@ -127,9 +127,9 @@ pub(crate) fn name_of(word: &Word) -> String {
     fold(&word.value, word.quote_style.is_some())
 }
 
-/// The name that an identifier means.
+/// The name that an identifier means. PostgreSQL folds letters of ASCII alone, where a letter may take several bytes.
 pub(crate) fn fold(value: &str, quoted: bool) -> String {
-    let mut name = if quoted { value.to_owned() } else { value.to_lowercase() };
+    let mut name = if quoted { value.to_owned() } else { value.to_ascii_lowercase() };
     if name.len() > NAME_BYTES {
         let end = (0..=NAME_BYTES).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
         name.truncate(end);

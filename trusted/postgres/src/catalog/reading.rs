@@ -40,28 +40,28 @@ struct Stored {
 }
 
 impl Catalog {
-    /// The catalogue of what [`COLUMNS`] gives.
-    ///
-    /// # Errors
-    /// A declared column is there and is not laid out as declared; one is laid out as an encrypted one and not declared.
-    /// A column that is declared and not there may be added yet.
-    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Result<Self, SqlError> {
+    /// The catalogue of what [`COLUMNS`] gives. A table whose declared column is there and is not laid out as declared, or one of which is laid out as an encrypted one and
+    /// not declared, is among [`Self::misfits`]. A column that is declared and not there may be added yet.
+    #[must_use]
+    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
         for [schema, table, name, kind, default, generated] in rows {
             let is_generated = !generated.is_empty();
             tables.entry((schema, table)).or_default().push(Stored { name, kind, default, is_generated });
         }
-        let mut found = Vec::with_capacity(tables.len());
+        let (mut found, mut misfits) = (Vec::with_capacity(tables.len()), BTreeMap::new());
         let mut shown = false;
         for ((in_schema, name), columns) in tables {
             if (in_schema.as_str(), name.as_str()) == SHOWN {
                 shown = true;
                 continue;
             }
-            let columns = logical(&schema, &in_schema, &name, &columns)?;
-            found.push(Table { schema: in_schema, name, columns });
+            match logical(&schema, &in_schema, &name, &columns) {
+                Ok(columns) => found.push(Table { schema: in_schema, name, columns }),
+                Err(error) => drop(misfits.insert((in_schema, name), error)),
+            }
         }
-        Ok(Self { shown, ..Self::new(schema, found) })
+        Self { shown, ..Self::new(schema, found) }.with_misfits(misfits)
     }
 }
 
@@ -154,7 +154,9 @@ mod tests {
         let schema = "[tables.t]\nc = { id = \"0000000000000001\", type = \"int\", operations = [\"equality\", \"order\"] }\n\
                       d = { id = \"0000000000000002\", type = \"text\" }";
         let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind, "", ""].map(str::to_owned);
-        Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row))
+        let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row));
+        let misfit = catalog.misfits().next().cloned();
+        misfit.map_or(Ok(catalog), Err)
     }
 
     #[test]
@@ -172,7 +174,7 @@ mod tests {
     fn names_of_the_catalogue_are_replaced_where_there_are_views_of_it() {
         let schema = Arc::new(Schema::parse("[tables.t]\n", "s").unwrap());
         let planned = |rows: Vec<[String; 6]>| {
-            let catalog = Catalog::read(schema.clone(), rows).unwrap();
+            let catalog = Catalog::read(schema.clone(), rows);
             crate::plan("SELECT * FROM pg_attribute", &catalog).unwrap()[0].action == crate::Action::Unchanged
         };
         assert!(planned(Vec::new()));

@@ -33,7 +33,8 @@ impl Analysis<'_> {
                     return Ok(None);
                 }
                 let columns = self.copied(&relation, columns)?;
-                if columns.iter().all(|column| column.encryption.is_none()) {
+                let defaults = !copy.to && self.leaves_defaults(&relation, &columns)?;
+                if columns.iter().all(|column| column.encryption.is_none()) && !defaults {
                     return Ok(None);
                 }
                 let table = table_name.to_string();
@@ -46,6 +47,17 @@ impl Analysis<'_> {
                 Ok(Some(Action::Program(Box::new(program))))
             }
         }
+    }
+
+    /// Has an encrypted column that is not copied a default? Its terms come with it.
+    fn leaves_defaults(&self, relation: &Relation, copied: &[RelationColumn]) -> Result<bool, SqlError> {
+        for column in relation.encrypted().filter(|one| copied.iter().all(|other| other.name != one.name)) {
+            let Some(encryption) = &column.encryption else { continue };
+            if self.default_of(encryption)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The columns of a table that are copied.

@@ -9,7 +9,9 @@ use crate::catalog::Encryption;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::Piece;
 use crate::text::fold;
-use sqlparser::ast::{Expr, Insert, OnInsert, Query, Select, SelectItem, SetExpr, TableObject, Values};
+use sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, Insert, OnInsert, Query, Select, SelectItem, SetExpr, TableObject, Values,
+};
 use sqlparser::tokenizer::Token;
 use std::sync::Arc;
 
@@ -132,8 +134,8 @@ impl Analysis<'_> {
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start + 1) {
             match &lexeme.token.token {
                 Token::LParen if depth == 0 && self.lexemes.is_word(at + 1, "select") => return at,
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.saturating_sub(1),
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
                 _ if depth == 0 && words.iter().any(|word| self.lexemes.is_word(at, word)) => return at,
                 _ => {}
             }
@@ -145,6 +147,8 @@ impl Analysis<'_> {
         match &*source.body {
             SetExpr::Values(values) => self.insert_values(values, columns)?,
             SetExpr::Select(select) if self.gives_constants(select, columns) => {
+                self.check_order(source.order_by.as_ref(), select)?;
+                self.check_distinct(select)?;
                 self.query(source, None, Mode::Plain)?;
                 for (value, (_, target)) in items(select).zip(&columns.targets) {
                     if let (Some(found), Some(encryption)) = (constant(self.lexemes, value), target) {
@@ -169,6 +173,26 @@ impl Analysis<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Numbers in `DISTINCT ON` and `GROUP BY` would count the terms beside a constant.
+    fn check_distinct(&self, select: &Select) -> Result<(), SqlError> {
+        let on = match &select.distinct {
+            Some(Distinct::On(on)) => on.as_slice(),
+            _ => &[],
+        };
+        let groups = match &select.group_by {
+            GroupByExpr::Expressions(groups, _) => groups.as_slice(),
+            GroupByExpr::All(_) => &[],
+        };
+        match on.iter().chain(groups).find(|item| matches!(item, Expr::Value(_))) {
+            None => Ok(()),
+            Some(item) => Err(self.unsupported(
+                super::select::first_token(self.lexemes, item),
+                "what is stored in encrypted columns is not grouped by a result's number".into(),
+                "Name the column or the expression.",
+            )),
+        }
     }
 
     fn insert_values(&mut self, values: &Values, columns: &Columns) -> Result<(), SqlError> {

@@ -456,7 +456,7 @@ impl Analysis<'_> {
     }
 
     /// Results are ordered by columns of the list: by number or alias a result is another one in the new text.
-    fn check_order(&self, order: Option<&OrderBy>, select: &Select) -> Result<(), SqlError> {
+    pub(super) fn check_order(&self, order: Option<&OrderBy>, select: &Select) -> Result<(), SqlError> {
         let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = order else { return Ok(()) };
         let named = |expression: &Expr| match expression {
             Expr::Value(_) => true,
@@ -473,8 +473,8 @@ impl Analysis<'_> {
             None => Ok(()),
             Some(item) => Err(self.unsupported(
                 super::select::first_token(self.lexemes, &item.expr),
-                "listed rows for encrypted columns are not ordered by a result's number or alias".into(),
-                "Order them by a column of the list.",
+                "what is stored in encrypted columns is not ordered by a result's number or alias".into(),
+                "Order by a column or an expression.",
             )),
         }
     }
@@ -489,13 +489,13 @@ impl Analysis<'_> {
     }
 
     /// The token of a query's `FROM`.
-    fn place_of_from(&self, select: &Select) -> Option<usize> {
+    pub(super) fn place_of_from(&self, select: &Select) -> Option<usize> {
         let start = self.lexemes.index_of(select.select_token.0.span)?;
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.checked_sub(1)?,
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.checked_sub(1)?,
                 _ if depth == 0 && self.lexemes.is_word(at, "from") => return Some(at),
                 _ => {}
             }

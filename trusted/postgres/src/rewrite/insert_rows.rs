@@ -7,7 +7,7 @@ use super::analysis::Analysis;
 use super::constant::{Constant, constant};
 use super::edits::compact;
 use super::insert::{Columns, items};
-use super::select::{Mode, ResultColumn, What, first_token};
+use super::select::{Mode, ResultColumn, What};
 use super::term::form_pieces;
 use super::write::{Target, stored_forms};
 use crate::catalog::Encryption;
@@ -145,8 +145,8 @@ impl Analysis<'_> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match &lexeme.token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.saturating_sub(1),
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
                 _ if depth > 0 => {}
                 _ if self.lexemes.is_word(at, "returning") => return at,
                 _ if self.lexemes.is_word(at, "on") && self.lexemes.is_word(at + 1, "conflict") => return at,
@@ -227,32 +227,44 @@ impl Analysis<'_> {
             .from
             .iter()
             .all(|from| is_table(&from.relation) && from.joins.iter().all(|join| is_table(&join.relation)));
-        let of_columns = |value: &Expr| {
+        let texts = self.texts_of_items(select);
+        let of_columns = |(place, value): (usize, &Expr)| {
             matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
                 || constant(self.lexemes, value).is_some()
-                || !self.holds_constants(value)
+                || texts.get(place).is_some_and(|tokens| !self.holds_constants(tokens.clone()))
         };
-        source.with.is_none() && !select.from.is_empty() && tables && items(select).all(of_columns)
+        source.with.is_none()
+            && !select.from.is_empty()
+            && tables
+            && items(select).count() == texts.len()
+            && items(select).enumerate().all(of_columns)
     }
 
-    /// Does a computed result have constants or parameters in it?
-    fn holds_constants(&self, value: &Expr) -> bool {
-        let start = first_token(self.lexemes, value);
-        let mut depth = 0_usize;
-        for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
-            match &lexeme.token.token {
-                Token::LParen => depth += 1,
-                Token::RParen if depth == 0 => return false,
-                Token::RParen => depth -= 1,
-                Token::Comma if depth == 0 => return false,
-                Token::Word(word) if word.quote_style.is_some() => {}
-                _ if depth == 0 && self.lexemes.is_word(at, "from") => return false,
-                Token::Word(_) | Token::Period => {}
-                token if is_constant(token) => return true,
+    /// The tokens of each result of a query, from its comma to the next.
+    fn texts_of_items(&self, select: &Select) -> Vec<Range<usize>> {
+        let Some(from) = self.place_of_from(select) else { return Vec::new() };
+        let start = self.lexemes.index_of(select.select_token.0.span).map_or(from, |at| at + 1);
+        let (mut texts, mut begun, mut depth) = (Vec::new(), start, 0_usize);
+        for at in start..from {
+            match self.lexemes.token(at) {
+                Some(Token::LParen | Token::LBracket) => depth += 1,
+                Some(Token::RParen | Token::RBracket) => depth = depth.saturating_sub(1),
+                Some(Token::Comma) if depth == 0 => texts.push(std::mem::replace(&mut begun, at + 1)..at),
                 _ => {}
             }
         }
-        false
+        texts.push(begun..from);
+        texts
+    }
+
+    /// Are there constants or parameters among some tokens?
+    fn holds_constants(&self, tokens: Range<usize>) -> bool {
+        let held = |at: usize| match self.lexemes.token(at) {
+            Some(Token::Word(word)) if word.quote_style.is_some() => false,
+            Some(Token::Word(_) | Token::Period) => false,
+            token => token.is_some_and(is_constant),
+        };
+        tokens.into_iter().any(held)
     }
 
     /// What PostgreSQL makes of a plain result before it is stored. None: it is stored as its text says.

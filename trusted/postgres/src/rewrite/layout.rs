@@ -170,9 +170,9 @@ impl Analysis<'_> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {
-                Token::LParen => depth += 1,
+                Token::LParen | Token::LBracket => depth += 1,
                 Token::RParen | Token::Comma if depth == 0 => return start..at,
-                Token::RParen => depth -= 1,
+                Token::RParen | Token::RBracket => depth -= 1,
                 _ => {}
             }
         }

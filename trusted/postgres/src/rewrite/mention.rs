@@ -20,6 +20,11 @@ impl Sensitive {
         Self { tables, folded }
     }
 
+    /// With further names.
+    pub(crate) fn with(self, names: impl IntoIterator<Item = String>) -> Self {
+        Self::new(self.tables.into_iter().chain(names))
+    }
+
     /// Is it the name of an encrypted table?
     pub(super) fn holds(&self, name: &str) -> bool {
         self.tables.contains(name)
@@ -28,7 +33,7 @@ impl Sensitive {
     /// Quickly, from the text: can any of its tokens be one of the names, or, where the catalogue
     /// is shown otherwise, a name of it? A name in the middle
     /// of another word says yes, too; a name spelt in escapes is not looked for, so every such spelling says yes.
-    pub(super) fn may_be_in(&self, text: &str, is_shown: bool) -> bool {
+    pub(crate) fn may_be_in(&self, text: &str, is_shown: bool) -> bool {
         if self.tables.is_empty() {
             return false;
         }
@@ -41,18 +46,34 @@ impl Sensitive {
         folded.contains("u&\"") || self.folded.iter().any(|name| folded.contains(name))
     }
 
-    /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts: the
-    /// string may be the body of a function or a block.
+    /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts, and in
+    /// any string of a statement that runs or makes code: the string may be the body of a function or a block.
     pub(super) fn mention(&self, statement: &Lexemes) -> Option<usize> {
+        let makes_code = makes_code(statement);
         statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
             Token::Word(word) => {
                 (self.tables.contains(&name_of(word)) && !is_keyword(statement, at))
                     || is_escaped(statement, at)
             }
             Token::DollarQuotedString(string) => self.may_name(&string.value.to_lowercase()),
+            Token::SingleQuotedString(string)
+            | Token::EscapedStringLiteral(string)
+            | Token::UnicodeStringLiteral(string)
+            | Token::NationalStringLiteral(string)
+                if makes_code =>
+            {
+                self.may_name(&string.to_lowercase())
+            }
             _ => false,
         })
     }
+}
+
+/// Is it a block, or does it make a function or procedure? Their code may be a string of any kind.
+pub(super) fn makes_code(statement: &Lexemes) -> bool {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
+    let made = if is(1, &["or"]) && is(2, &["replace"]) { 3 } else { 1 };
+    is(0, &["do"]) || (is(0, &["create"]) && is(made, &["function", "procedure"]))
 }
 
 /// Words that PostgreSQL reserves since long: without quotes they name a column only behind a point, and a table never.

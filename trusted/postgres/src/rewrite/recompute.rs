@@ -101,8 +101,8 @@ impl Analysis<'_> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.checked_sub(1)?,
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.checked_sub(1)?,
                 Token::Comma if depth == 0 => return Some(start..at),
                 _ if depth == 0
                     && ["where", "from", "returning"].iter().any(|word| self.is_clause(at, word)) =>
@@ -202,8 +202,8 @@ impl Analysis<'_> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate() {
             match lexeme.token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.saturating_sub(1),
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
                 _ if depth == 0 && self.is_clause(at, word) => return Some(at),
                 _ => {}
             }
@@ -249,18 +249,23 @@ impl Analysis<'_> {
             self.computed.relation.as_deref().map(|name| format!("{}.", quoted(name))).unwrap_or_default();
         let texts: Vec<&str> = self.computed.read.iter().map(|(text, _)| text.as_str()).collect();
         let columns = texts.iter().map(|text| format!("{text}, ")).collect::<String>();
-        let mut read = vec![Piece::Text(format!("SELECT {columns}{row}ctid FROM "))];
+        let mut read = vec![Piece::Text(format!("SELECT {columns}{row}ctid, {row}tableoid FROM "))];
         read.extend(text_of(1, set)?);
         read.push(Piece::Text(" ".into()));
         read.extend(text_of(condition, returning)?);
         read.push(Piece::Text(" FOR NO KEY UPDATE".into()));
         let mut write = text_of(0, condition)?;
-        let place = Value { source: Source::Read(texts.len()), form: Form::Plain, at: 0 };
         let mut values = self.edits.values.clone();
-        values.push(place);
-        write.push(Piece::Text(format!(" WHERE {row}ctid = ")));
-        write.push(Piece::Value(values.len() - 1));
-        write.push(Piece::Text("::tid ".into()));
+        // Of a table that has parts, each has rows in that place.
+        for (nth, (before, column, kind)) in
+            [("WHERE", "ctid", "tid"), ("AND", "tableoid", "oid")].into_iter().enumerate()
+        {
+            values.push(Value { source: Source::Read(texts.len() + nth), form: Form::Plain, at: 0 });
+            write.push(Piece::Text(format!(" {before} {row}{column} = ")));
+            write.push(Piece::Value(values.len() - 1));
+            write.push(Piece::Text(format!("::{kind}")));
+        }
+        write.push(Piece::Text(" ".into()));
         write.extend(text_of(returning, end)?);
         let statement = |pieces: Vec<Piece>, outputs: Outputs| {
             let (pieces, values) = compact(pieces, &values);
@@ -268,7 +273,8 @@ impl Analysis<'_> {
             let locks = self.locks(&pieces, &values);
             Rewritten { pieces, values, parameters, outputs, locks }
         };
-        let read_outputs = self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain]);
+        let read_outputs =
+            self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain, Output::Plain]);
         let read = statement(read, Outputs::Columns(read_outputs.collect()));
         let mut write = statement(write, outputs);
         // Held before either runs.

@@ -3,7 +3,7 @@
 use super::analysis::Analysis;
 use super::copy::Copy;
 use super::layout::Beside;
-use super::mention::is_escaped;
+use super::mention::{is_escaped, makes_code};
 use super::select::{Mode, ResultColumn};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
@@ -18,7 +18,7 @@ use sqlparser::tokenizer::{Location, Span, Token};
 const MAX_OPERATORS: usize = 2_000;
 
 /// First words of statements that read no column's value, whatever they name.
-const UNREAD: [&[&str]; 16] = [
+const UNREAD: [&[&str]; 15] = [
     &["vacuum"],
     &["analyze"],
     &["analyse"],
@@ -32,10 +32,69 @@ const UNREAD: [&[&str]; 16] = [
     &["revoke"],
     &["create", "sequence"],
     &["alter", "sequence"],
-    &["create", "publication"],
     &["drop", "index"],
     &["discard"],
 ];
+
+/// What publishes a table: it reads no value unless it has a condition.
+const PUBLICATION: [&str; 2] = ["create", "publication"];
+
+fn publication(text: &str, lexemes: &Lexemes) -> Result<Action, SqlError> {
+    let Some(at) = (0..lexemes.list.len()).find(|at| lexemes.is_word(*at, "where")) else {
+        return Ok(Action::Unchanged);
+    };
+    let message =
+        "a publication of encrypted tables has no condition: its constants would be kept as they are";
+    Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message).at(text, lexemes.bytes(at).start))
+}
+
+/// Words that join operands.
+const JOINING: [&str; 17] = [
+    "and",
+    "or",
+    "not",
+    "union",
+    "intersect",
+    "except",
+    "is",
+    "isnull",
+    "notnull",
+    "in",
+    "like",
+    "ilike",
+    "similar",
+    "between",
+    "collate",
+    "at",
+    "overlaps",
+];
+
+/// Does a token join operands, or take one? All but names, constants and what only parts or groups.
+fn is_operator(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => {
+            word.quote_style.is_none() && JOINING.iter().any(|joins| word.value.eq_ignore_ascii_case(joins))
+        }
+        Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::EscapedStringLiteral(_)
+        | Token::UnicodeStringLiteral(_)
+        | Token::NationalStringLiteral(_)
+        | Token::HexStringLiteral(_)
+        | Token::SingleQuotedByteStringLiteral(_)
+        | Token::DollarQuotedString(_)
+        | Token::Placeholder(_)
+        | Token::Comma
+        | Token::Period
+        | Token::SemiColon
+        | Token::Eq
+        | Token::LParen
+        | Token::RParen
+        | Token::LBracket
+        | Token::RBracket => false,
+        _ => true,
+    }
+}
 
 /// Plans a statement whose token at `mention` is an encrypted table's name.
 ///
@@ -51,22 +110,34 @@ pub(super) fn plan(
     if UNREAD.iter().any(begins) {
         return Ok(Action::Unchanged);
     }
+    let misfit = |lexeme: &crate::text::Lexeme| match &lexeme.token.token {
+        Token::Word(word) => catalog.misfit(&name_of(word)).cloned(),
+        _ => None,
+    };
+    if let Some(error) = lexemes.list.iter().find_map(misfit) {
+        return Err(error);
+    }
+    if makes_code(lexemes) {
+        let message =
+            "code that runs in the database does not name encrypted tables: there are no keys there";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Let the application run its statements.")
+            .at(text, lexemes.bytes(mention).start));
+    }
+    if begins(&&PUBLICATION[..]) {
+        return publication(text, lexemes);
+    }
     if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
         let message = "a name in Unicode escapes is not read where encrypted tables are";
         return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
             .hint("Write the name itself, in double quotes.")
             .at(text, lexemes.bytes(at).start));
     }
-    let operators = lexemes.list.iter().filter(|lexeme| match &lexeme.token.token {
-        Token::Word(word) => {
-            matches!(word.value.to_ascii_lowercase().as_str(), "and" | "or" | "not" | "union")
-        }
-        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::StringConcat | Token::DoubleColon => {
-            true
-        }
-        _ => false,
-    });
-    if operators.count() > MAX_OPERATORS {
+    let tokens = || lexemes.list.iter().map(|lexeme| &lexeme.token.token);
+    let operators = tokens().filter(|token| is_operator(token)).count();
+    // `a = 1 OR a = 2` is as deep as it has ORs; `a = 1 = 1` is an error in PostgreSQL, and deep all the same.
+    let equals = tokens().filter(|token| **token == Token::Eq).count();
+    if operators > MAX_OPERATORS || equals > MAX_OPERATORS {
         let message =
             format!("a statement that names an encrypted table has {MAX_OPERATORS} operators at most");
         return Err(

@@ -4,6 +4,7 @@
 //! client's own messages before and behind them, commit with them, and an error of one is followed by nothing. A client of
 //! the simple protocol is told that the database is ready by the `Sync` that ends them.
 
+use super::late_rows::LateRows;
 use super::physical::{self, close, close_portal, execute, execute_some, holding, parse};
 use super::reading::{
     self, CopiedTable, CopyRow, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement, Stored,
@@ -171,6 +172,7 @@ impl Requests<'_> {
 
     /// Tells the client of the simple protocol that the database is ready.
     pub(super) fn synchronise(&mut self) {
+        self.rows = self.rows.before(b'S');
         replies::message(&mut self.out, b'S', |_| ());
         self.sent(Asked::Sync, Reading::Plain, None);
     }
@@ -350,6 +352,7 @@ impl Requests<'_> {
         // It is not kept back: the client waits for it. If something before it failed, no rows come.
         replies::message(&mut self.out, b'H', |_| ());
         self.write().await?;
+        self.rows = if simple { LateRows::Drop } else { LateRows::DropUntilSync };
         if self.failed_meanwhile().await {
             return Ok(());
         }
@@ -395,6 +398,7 @@ impl Requests<'_> {
             Err(error) => self.refuse(b'P', error),
         }
         if copying.simple {
+            self.rows = LateRows::Drop;
             self.synchronise();
         }
         Ok(true)

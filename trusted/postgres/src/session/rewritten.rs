@@ -6,6 +6,7 @@ mod tables;
 mod targets;
 
 use super::kept::{Kept, Several, may_be_closed_by};
+use super::late_rows::LateRows;
 use super::names::Undo;
 use super::physical::{self, format_of, holding, laid_out, parse, steps, types_of};
 use super::programs::{self, CopyingIn};
@@ -48,6 +49,8 @@ pub(super) struct Requests<'a> {
     pub(super) out: Vec<u8>,
     /// Rows are taken from the client.
     pub(super) copying: Option<CopyingIn>,
+    /// What becomes of rows that come while none are taken.
+    pub(super) rows: LateRows,
     /// The tables as they were when they had been changed so many times.
     catalog: Option<(u64, Arc<Catalog>)>,
     /// False once a statement came that may close all that is prepared.
@@ -77,6 +80,7 @@ pub(super) async fn pass(
         to,
         out: Vec::new(),
         copying: None,
+        rows: LateRows::Pass,
         catalog: None,
         may_keep: true,
         writes: Several::default(),
@@ -105,10 +109,13 @@ impl Requests<'_> {
                 } else if self.copying.is_none()
                     && Asked::by(head.kind).is_none_or(|asked| asked == Asked::CopyEnd)
                 {
-                    self.out.extend_from_slice(there);
+                    let passes = !self.rows.drops(head.kind);
+                    if passes {
+                        self.out.extend_from_slice(there);
+                    }
                     let came = there.len();
                     inbox.passed(came);
-                    self.rest(&mut inbox, &mut from, head.total - came, true).await?;
+                    self.rest(&mut inbox, &mut from, head.total - came, passes).await?;
                 } else if head.total > MESSAGE_BYTES_MAX {
                     let text = format!(
                         "a message of {} bytes is more than the proxy takes ({MESSAGE_BYTES_MAX})",
@@ -224,6 +231,7 @@ impl Requests<'_> {
 
     /// Sends what fails in place of a message.
     pub(super) fn refuse(&mut self, kind: u8, error: SqlError) {
+        self.rows = if matches!(kind, b'Q' | b'F') { LateRows::Drop } else { LateRows::DropUntilSync };
         let reading = Reading::Refused(Box::new(error));
         match kind {
             b'Q' | b'F' => {
@@ -242,6 +250,10 @@ impl Requests<'_> {
         let body = message.get(HEAD_BYTES..).unwrap_or_default();
         let malformed = || End::Violation(SqlError::new("08P01", "invalid message format"));
         if self.row_message(kind, body).await? {
+            return Ok(());
+        }
+        self.rows = self.rows.before(kind);
+        if self.rows.drops(kind) {
             return Ok(());
         }
         self.fail_transaction();
@@ -334,6 +346,10 @@ impl Requests<'_> {
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
+        if catalog.sensitive().may_be_in(text, false) {
+            // Read otherwise than PostgreSQL reads it, it might seem to name none.
+            self.shared.state().settings.require_readable()?;
+        }
         let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
@@ -386,6 +402,9 @@ impl Requests<'_> {
                     }
                 }
                 Err(error) => {
+                    if parts.is_empty() {
+                        self.rows = LateRows::Drop;
+                    }
                     sent.push_str(REFUSED);
                     refused = Some(error);
                     break;
@@ -516,6 +535,11 @@ impl Requests<'_> {
             self.out.extend_from_slice(message);
             return Ok(());
         };
+        let readable = self.shared.state().settings.require_readable();
+        if let Err(error) = readable {
+            self.refuse(b'B', error);
+            return Ok(());
+        }
         self.write().await?;
         // A program's portal keeps what it was bound with, another's next to nothing.
         let kept = if statement.program.is_some() { message.len() } else { 0 };

@@ -84,6 +84,9 @@ fn alone(arguments: ProxyArguments, configuration: Option<Alone>) -> Result<(), 
     })
 }
 
+/// Of a thread. A statement's tree is walked by recursion, and may be some thousand operators deep; what is not touched takes no memory.
+const STACK_BYTES: usize = 32 << 20;
+
 /// Threads for connections: half of the processors, since what keeps a processor busy has threads of its own. Fewer wake
 /// each other less often. `TOKIO_WORKER_THREADS` says another number.
 pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
@@ -93,7 +96,7 @@ pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
             std::thread::available_parallelism().map_or(1, |processors| processors.get() / 2).max(1),
         );
     }
-    builder.enable_all().build()
+    builder.thread_stack_size(STACK_BYTES).enable_all().build()
 }
 
 /// A task that ends with what started it.

@@ -103,9 +103,9 @@ fn each_row_that_is_written_has_a_term_of_its_own() {
         ),
         (
             "UPDATE visits SET age = 5 WHERE age > $1",
-            "SELECT \"visits\".ctid FROM visits WHERE \"age$ord\" > bound('012', ‹Greater $1›) FOR NO KEY UPDATE => plain; \
+            "SELECT \"visits\".ctid, \"visits\".tableoid FROM visits WHERE \"age$ord\" > bound('012', ‹Greater $1›) FOR NO KEY UPDATE => plain, plain; \
              visits.age = 5; UPDATE visits SET \"age\" = ‹sealed computed 0›, \"age$ord\" = label('012', ‹ord computed 0›) \
-             WHERE \"visits\".ctid = ‹read 0›::tid ",
+             WHERE \"visits\".ctid = ‹read 0›::tid AND \"visits\".tableoid = ‹read 1›::oid ",
         ),
         (
             "UPDATE visits SET age = NULL, id = 3",

@@ -338,19 +338,19 @@ fn new_values_from_old_ones_are_computed_by_the_proxy() {
     check(&[
         (
             "UPDATE accounts SET balance = balance - $1, id = $2 WHERE owner = $3 RETURNING id, balance",
-            "SELECT balance, \"accounts\".ctid FROM accounts WHERE \"owner$eq\" = ‹eq $3› FOR NO KEY UPDATE => \
-             accounts.balance, plain; accounts.balance = (read 0 as accounts.balance Minus $1); UPDATE accounts SET \
+            "SELECT balance, \"accounts\".ctid, \"accounts\".tableoid FROM accounts WHERE \"owner$eq\" = ‹eq $3› FOR NO KEY UPDATE => \
+             accounts.balance, plain, plain; accounts.balance = (read 0 as accounts.balance Minus $1); UPDATE accounts SET \
              \"balance\" = ‹sealed computed 0›, \"balance$eq\" = ‹eq computed 0›, \"balance$ord\" = label('02', ‹ord \
-             computed 0›), id = ‹$2› WHERE \"accounts\".ctid = ‹read 1›::tid RETURNING id, balance => plain, \
+             computed 0›), id = ‹$2› WHERE \"accounts\".ctid = ‹read 1›::tid AND \"accounts\".tableoid = ‹read 2›::oid RETURNING id, balance => plain, \
              accounts.balance",
         ),
         (
             "UPDATE accounts AS a SET memo = coalesce(a.memo, '') || 'x', balance = (balance + id) * 2",
-            "SELECT a.memo, balance, id, \"a\".ctid FROM accounts AS a  FOR NO KEY UPDATE => accounts.memo, \
-             accounts.balance, plain, plain; accounts.memo = (read 0 as accounts.memo or  Concatenated x), \
+            "SELECT a.memo, balance, id, \"a\".ctid, \"a\".tableoid FROM accounts AS a  FOR NO KEY UPDATE => accounts.memo, \
+             accounts.balance, plain, plain, plain; accounts.memo = (read 0 as accounts.memo or  Concatenated x), \
              accounts.balance = ((read 1 as accounts.balance Plus read 2 as accounts.balance) Times 2); UPDATE accounts AS \
              a SET \"memo\" = ‹sealed computed 0›, \"balance\" = ‹sealed computed 1›, \"balance$eq\" = ‹eq computed 1›, \
-             \"balance$ord\" = label('02', ‹ord computed 1›) WHERE \"a\".ctid = ‹read 3›::tid ",
+             \"balance$ord\" = label('02', ‹ord computed 1›) WHERE \"a\".ctid = ‹read 3›::tid AND \"a\".tableoid = ‹read 4›::oid ",
         ),
         (
             "UPDATE accounts SET balance = balance / 2",
@@ -563,7 +563,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
         ),
         (
             "DO $$ BEGIN UPDATE accounts SET id = 1; END $$",
-            "42601 1: a statement that names an encrypted table is not understood: Expected: an SQL statement, found: DO",
+            "0A000 4: code that runs in the database does not name encrypted tables: there are no keys there",
         ),
         (
             "SELECT \"owner$eq\" FROM accounts",

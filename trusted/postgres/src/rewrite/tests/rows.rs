@@ -117,7 +117,7 @@ fn what_a_list_cannot_seal_is_refused() {
         ),
         (
             "INSERT INTO payments (amount) SELECT v FROM (VALUES (1), (2)) AS s (v) ORDER BY 1",
-            "0A000 81: listed rows for encrypted columns are not ordered by a result's number or alias",
+            "0A000 81: what is stored in encrypted columns is not ordered by a result's number or alias",
         ),
         (
             "INSERT INTO payments (amount) SELECT v FROM (VALUES (1), (2, 3)) AS s (v)",
