@@ -50,12 +50,14 @@ async fn there_are_only_so_many_cursors() {
     let server = Running::plain(Options { cursors_max: 2, ..Options::default() }).await;
     let mut client = server.connect().await;
     client.ok(insert_numbers(10)).await;
-    let id = open(&mut client).await;
-    open(&mut client).await;
-    assert_eq!(client.code(doc! { "find": "c", "batchSize": 2 }).await, 146);
+    let oldest = open(&mut client).await;
+    let other = open(&mut client).await;
     client.ok(doc! { "find": "c" }).await; // one batch needs no cursor
-    client.ok(doc! { "killCursors": "c", "cursors": [id] }).await;
-    open(&mut client).await;
+    let next = open(&mut client).await;
+    assert_eq!(client.code(doc! { "getMore": oldest, "collection": "c" }).await, 43);
+    for id in [other, next] {
+        client.ok(doc! { "getMore": id, "collection": "c" }).await;
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! misbehave.
 #![allow(clippy::unwrap_used)]
 
+mod bounds;
 mod client;
 mod connections;
 mod cursors;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const INVALID: i32 = 121;
 
 /// An engine under a schema; the front end ends with the runtime of the test.
-async fn under(fields: &str) -> (Client, tempfile::TempDir) {
+pub(crate) async fn under(fields: &str) -> (Client, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let channel = Arc::new(Direct::new(Arc::new(Backend::open(Memory::new(), [1; 16]).unwrap())));
     let text = format!("[collections.\"d.c\".fields]\n{fields}");

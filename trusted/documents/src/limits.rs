@@ -141,7 +141,7 @@ fn too_deep() -> QueryError {
     QueryError::overflow(format!("BSONObj exceeds maximum nested object depth: {DEPTH_MAX}"))
 }
 
-fn too_large(bytes: usize) -> QueryError {
+pub(crate) fn too_large(bytes: usize) -> QueryError {
     QueryError::new(
         10334,
         "BSONObjectTooLarge",

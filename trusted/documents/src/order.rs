@@ -124,6 +124,30 @@ fn same_class(left: &Bson, right: &Bson) -> Ordering {
     }
 }
 
+/// A value that sorts in BSON order, for sets of them.
+#[derive(Clone, Copy)]
+pub struct Ordered<'v>(pub &'v Bson);
+
+impl PartialEq for Ordered<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered<'_> {}
+
+impl PartialOrd for Ordered<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.0, other.0)
+    }
+}
+
 /// Compares two documents field by field: class of the value, then name, then value; a prefix is less.
 pub fn compare_documents(left: &Document, right: &Document) -> Ordering {
     left.iter()

@@ -116,6 +116,7 @@ impl Update {
         let context = Context { original: &base, filter: None, array_filters, inserting: true };
         let mut updated = self.updated(&base, &context)?;
         let id = updated.remove("_id").unwrap_or_else(|| Bson::ObjectId(ObjectId::new()));
+        storable_id(&id)?;
         Measured::new(with_id_first(Some(id), updated))
     }
 
@@ -167,18 +168,30 @@ fn with_id_first(id: Option<Bson>, rest: Document) -> Document {
     document
 }
 
+/// That a value may be an `_id`, wherever it is from.
+fn storable_id(id: &Bson) -> Result<(), QueryError> {
+    let wrong = |message: String| Err(QueryError::new(53, "InvalidIdField", message));
+    match id {
+        Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined => {
+            wrong(format!("The '_id' value cannot be of type {}", order::type_name(id)))
+        }
+        Bson::Document(fields) => match fields.keys().find(|name| name.starts_with('$')) {
+            Some(name) => Err(QueryError::new(
+                52,
+                "DollarPrefixedFieldName",
+                format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."),
+            )),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
 fn check_id(before: Option<&Bson>, after: Option<&Bson>, context: &Context<'_>) -> Result<(), QueryError> {
     match (before, after) {
         (Some(before), Some(after)) if order::identical(before, after) => Ok(()),
         (None, None) => Ok(()),
-        (None, Some(after)) if context.inserting => match after {
-            Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined => Err(QueryError::new(
-                53,
-                "InvalidIdField",
-                format!("The '_id' value cannot be of type {}", order::type_name(after)),
-            )),
-            _ => Ok(()),
-        },
+        (None, Some(after)) if context.inserting => storable_id(after),
         _ => Err(QueryError::immutable(
             "Performing an update on the path '_id' would modify the immutable field '_id'",
         )),

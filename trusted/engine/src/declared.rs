@@ -296,8 +296,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 tracing::info!(collection = %name, %index, "making an index that is called for and not there");
                 if let Err(error) = self.make_called_for(&collection, &index).await {
                     let transient = !LASTING.contains(&error.fault);
-                    let why = error.message;
-                    tracing::error!(collection = %name, %index, %why, "an index that the schema calls for cannot be made");
+                    let (fault, why) = (error.fault, error.message);
+                    // The message of one that documents forbid has their values in it: it is for who asks, not for the log.
+                    tracing::error!(collection = %name, %index, ?fault, "an index that the schema calls for cannot be made");
                     unmet.push(Unmet { ns: collection.ns.clone(), index, why, transient });
                 }
             }

@@ -9,6 +9,7 @@ use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::{Change, LocalError};
 use super::{OpenError, Shared, error, facts};
+use arras_documents::order;
 use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::normalised;
@@ -459,7 +460,7 @@ fn exists(collection: &Collection, request: &IndexRequest) -> Result<bool, Servi
         if declared::is_declared(index) && known.name != request.name {
             continue;
         }
-        let same_key = known.key == request.key;
+        let same_key = order::compare_documents(&known.key, &request.key).is_eq();
         if known.name == request.name && !same_key {
             let message = format!(
                 "An existing index has the same name as the requested index but a different key pattern: {}",

@@ -11,6 +11,7 @@ use super::read::RangeRows;
 use super::read::Selection;
 use super::{Settings, Shared, error};
 use arras_documents::accumulate;
+use arras_documents::order;
 use arras_documents::sort::Sort;
 use arras_planner::access::Access;
 use arras_planner::cost::Statistics;
@@ -90,7 +91,7 @@ pub(super) fn hinted_order(collection: &Collection, query: &Query) -> Option<Sor
 fn is_hinted(name: &str, key: &Document, hint: &Bson) -> bool {
     match hint {
         Bson::String(hint) => hint == name,
-        Bson::Document(hint) => hint == key,
+        Bson::Document(hint) => order::compare_documents(hint, key).is_eq(),
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::dispatch;
 use crate::error::CommandError;
-use crate::memory::{Memory, Share};
+use crate::memory::{Memory, Share, UNCOUNTED_BYTES};
 use crate::operations::Operation;
 use crate::roster::Place;
 use crate::server::Shared;
@@ -174,13 +174,22 @@ async fn read_whole<IO: AsyncRead + Unpin>(
     let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let head = bytes.first_chunk::<HEADER_BYTES>().ok_or_else(cut)?;
     let header = wire::parse_header(head).map_err(ConnectionFailure::Protocol)?;
+    // Announced alone, a message takes no room from others.
+    let uncounted = header.message_bytes.min(UNCOUNTED_BYTES);
+    bytes.reserve(uncounted.saturating_sub(HEADER_BYTES));
+    PACE.begin().fill(stream, &mut bytes, uncounted, || place.wait()).await?;
     let share = memory.request(header.message_bytes).await;
     if share.is_some() {
         // It was this server that made it wait.
         place.wait();
+        bytes.reserve((header.message_bytes - uncounted).min(READ_AHEAD_BYTES));
+        let mut passing = PACE.begin();
+        tokio::select! {
+            biased;
+            filled = passing.fill(stream, &mut bytes, header.message_bytes, || place.wait()) => filled?,
+            () = memory.to_be_given_up() => return Err(ConnectionFailure::GaveWay),
+        }
     }
-    bytes.reserve(header.message_bytes.saturating_sub(HEADER_BYTES).min(READ_AHEAD_BYTES));
-    PACE.begin().fill(stream, &mut bytes, header.message_bytes, || place.wait()).await?;
     if bytes.len() < header.message_bytes {
         return Err(cut().into());
     }

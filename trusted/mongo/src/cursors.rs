@@ -239,6 +239,16 @@ pub(crate) struct CursorTable<C> {
     slots: Mutex<HashMap<i64, Slot<C>>>,
 }
 
+/// Ends the cursor that has waited longest for its client; false if all are read from.
+fn give_way<C>(slots: &mut HashMap<i64, Slot<C>>) -> bool {
+    let since = |(id, slot): (&i64, &Slot<C>)| match slot {
+        Slot::Idle { since, .. } => Some((*since, *id)),
+        Slot::InUse => None,
+    };
+    let longest = slots.iter().filter_map(since).min();
+    longest.is_some_and(|(_, id)| slots.remove(&id).is_some())
+}
+
 impl<C: Cursor> CursorTable<C> {
     pub(crate) fn new(limits: CursorLimits) -> Self {
         Self { limits, slots: Mutex::new(HashMap::new()) }
@@ -252,7 +262,7 @@ impl<C: Cursor> CursorTable<C> {
     /// Keeps a cursor and numbers it.
     pub(crate) fn open(&self, cursor: OpenCursor<C>) -> Result<i64, CommandError> {
         let mut slots = self.lock();
-        if slots.len() >= self.limits.count_max {
+        if slots.len() >= self.limits.count_max && !give_way(&mut slots) {
             let text = format!("too many open cursors ({}): exhaust or close some", self.limits.count_max);
             return Err(CommandError::new(146, "ExceededMemoryLimit", text));
         }

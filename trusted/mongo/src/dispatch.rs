@@ -187,7 +187,11 @@ async fn execute<S: Store>(
     check_read_concern(&fields)?;
     check_write_concern(&fields)?;
     let deadline = if name == "getMore" {
-        // There maxTimeMS is for tailable cursors; a cursor's time is what the command that opened it left.
+        // There it is for tailable cursors alone; a cursor's time is what the command that opened it left.
+        if arguments::time_limit(&fields)?.is_some() {
+            let text = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+            return Err(CommandError::bad_value(text).into());
+        }
         Deadline::within(None)
     } else {
         Deadline::within(arguments::time_limit(&fields)?)

@@ -2,19 +2,25 @@
 //!
 //! Messages that come in and replies that go out have an eighth of the budget each, or room for the largest two. They
 //! are waited for in turn. Whoever holds a share of the first waits for the second at most, and whoever holds one of
-//! the second waits for its client alone, for whom there is a time limit: so nobody waits in a circle.
+//! the second waits for its client alone, for whom there is a time limit: so nobody waits in a circle. A message takes its share once
+//! its first part has come, and gives it up if the rest comes slowly while others wait.
 
 use crate::error::CommandError;
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Bytes of a permit.
 const PERMIT_BYTES: usize = 1024;
 /// Messages up to this size, in bytes, are not worth counting: a connection costs as much.
 pub(crate) const UNCOUNTED_BYTES: usize = 64 * 1024;
+/// For how long whoever sends a message slowly has its share while others wait for one.
+const SLOWEST: Duration = Duration::from_secs(20);
+/// How often it is looked whether others wait, then.
+const LOOK: Duration = Duration::from_millis(500);
 /// How long a reply waits for a share.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -23,6 +29,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Memory {
     requests: Arc<Semaphore>,
     replies: Arc<Semaphore>,
+    /// Requests that wait for a share.
+    waiting: AtomicUsize,
+}
+
+/// A request that waits, as long as it does.
+struct Waiting<'m>(&'m AtomicUsize);
+
+impl<'m> Waiting<'m> {
+    fn among(all: &'m AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(all)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A share of them; given back when dropped.
@@ -48,7 +72,7 @@ impl Memory {
     pub(crate) fn new(bytes: usize) -> Self {
         let share = (bytes / 8).max(2 * MESSAGE_BYTES_MAX);
         let semaphore = || Arc::new(Semaphore::new((share / PERMIT_BYTES).min(Semaphore::MAX_PERMITS)));
-        Self { requests: semaphore(), replies: semaphore() }
+        Self { requests: semaphore(), replies: semaphore(), waiting: AtomicUsize::new(0) }
     }
 
     /// Waits for room for a request; `None` if it is too small to count.
@@ -56,9 +80,18 @@ impl Memory {
         if bytes <= UNCOUNTED_BYTES {
             return None;
         }
+        let _waiting = Waiting::among(&self.waiting);
         // It is never closed.
         let permit = Arc::clone(&self.requests).acquire_many_owned(permits(bytes)).await.ok()?;
         Some(Share { permit })
+    }
+
+    /// Ends when a share that is taken now is to be given up, as its message has not come in a time and others wait.
+    pub(crate) async fn to_be_given_up(&self) {
+        sleep(SLOWEST).await;
+        while self.waiting.load(Ordering::Relaxed) == 0 {
+            sleep(LOOK).await;
+        }
     }
 
     /// How large a batch may be, the less is left for replies the smaller, and the room for it, unless it is too small to
@@ -97,6 +130,25 @@ impl Memory {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_is_given_up_when_its_message_is_slow_and_others_wait() {
+        let memory = Arc::new(Memory::new(1));
+        let held = [memory.request(MESSAGE_BYTES_MAX).await, memory.request(MESSAGE_BYTES_MAX).await];
+        assert!(held.iter().all(Option::is_some));
+        // Nobody waits: it is kept for as long as it takes.
+        assert!(timeout(10 * SLOWEST, memory.to_be_given_up()).await.is_err());
+        let other = tokio::spawn({
+            let memory = Arc::clone(&memory);
+            async move { memory.request(1 << 20).await.is_some() }
+        });
+        tokio::task::yield_now().await;
+        assert!(timeout(SLOWEST / 2, memory.to_be_given_up()).await.is_err());
+        timeout(2 * SLOWEST, memory.to_be_given_up()).await.unwrap();
+        drop(held);
+        assert!(other.await.unwrap());
+        assert!(timeout(10 * SLOWEST, memory.to_be_given_up()).await.is_err());
+    }
 
     #[tokio::test]
     async fn batches_shrink_as_replies_pile_up_and_grow_again() {

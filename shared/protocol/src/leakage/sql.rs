@@ -7,7 +7,8 @@
 use super::bplus::{BY_DIFFERING_BIT, BY_DIFFERING_BLOCK, BY_HIGH_BITS, CUMULATIVE, FREQUENCY, SORTING};
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 
-/// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps.
+/// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps. Rows that one statement gives one
+/// constant have the same bytes.
 pub const SEALED_COLUMN: Leakage =
     Leakage { protocol: "sealed", snapshot: &[Pattern::Size], search: &[], update: &[], attacks: &[] };
 

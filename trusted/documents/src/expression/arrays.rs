@@ -3,7 +3,7 @@
 use super::{Value, is_nullish, truthy, type_of};
 use crate::error::location;
 use crate::pipeline::MEMORY_BYTES_MAX;
-use crate::{QueryError, order};
+use crate::{QueryError, limits, order};
 use bson::Bson;
 
 fn operand(values: &[Value], offset: usize) -> Option<&Bson> {
@@ -247,13 +247,20 @@ pub(super) fn zip(values: &[Value]) -> Result<Value, QueryError> {
         Some(Bson::Array(defaults)) => defaults.get(column).cloned().unwrap_or(Bson::Null),
         _ => Bson::Null,
     };
-    let row = |offset: usize| {
-        let cells = arrays.iter().enumerate();
-        Bson::Array(
-            cells
-                .map(|(column, array)| array.get(offset).cloned().unwrap_or_else(|| default(column)))
-                .collect(),
-        )
+    let mut bytes = 0_usize;
+    let mut cell = |offset: usize, (column, array): (usize, &&Vec<Bson>)| {
+        let cell = array.get(offset).cloned().unwrap_or_else(|| default(column));
+        bytes = bytes.saturating_add(limits::value_bytes(&cell, limits::DEPTH_MAX)?).saturating_add(1);
+        if bytes > MEMORY_BYTES_MAX {
+            return Err(QueryError::memory(format!(
+                "$zip computed more than {MEMORY_BYTES_MAX} bytes for one document"
+            )));
+        }
+        Ok(cell)
     };
-    Ok(Some(Bson::Array((0..length).map(row).collect())))
+    let row = |offset: usize| {
+        arrays.iter().enumerate().map(|column| cell(offset, column)).collect::<Result<_, _>>()
+    };
+    let rows = (0..length).map(row).map(|row| row.map(Bson::Array));
+    Ok(Some(Bson::Array(rows.collect::<Result<_, QueryError>>()?)))
 }

@@ -2,8 +2,10 @@
 
 use super::{Value, is_nullish, truthy, type_of};
 use crate::error::location;
+use crate::order::Ordered;
 use crate::{QueryError, order};
 use bson::Bson;
+use std::collections::BTreeSet;
 
 /// The distinct elements in BSON order.
 fn set(values: &[Bson]) -> Vec<Bson> {
@@ -59,13 +61,9 @@ pub(super) fn difference(values: &[Value]) -> Result<Value, QueryError> {
     match (values.first(), sets.as_slice()) {
         (Some(Some(Bson::Array(first))), [_, second]) => {
             // The order of the first operand stays.
-            let mut kept: Vec<Bson> = Vec::new();
-            for value in first {
-                if !has(second, value) && !kept.iter().any(|known| order::equal(known, value)) {
-                    kept.push(value.clone());
-                }
-            }
-            Ok(Some(Bson::Array(kept)))
+            let mut known = BTreeSet::new();
+            let kept = first.iter().filter(|value| !has(second, value) && known.insert(Ordered(value)));
+            Ok(Some(Bson::Array(kept.cloned().collect())))
         }
         _ => Ok(Some(Bson::Null)),
     }

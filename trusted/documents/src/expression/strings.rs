@@ -285,7 +285,17 @@ pub(super) fn regex_match(values: &[Value]) -> Result<Value, QueryError> {
     Ok(Some(Bson::Boolean(found)))
 }
 
-fn found(input: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Result<Bson, QueryError> {
+/// Most bytes of all matches of one text.
+const FOUND_BYTES_MAX: usize = 64 << 20;
+
+/// A match as it is returned. `counted`: a place in the input, in bytes and in characters, that is not behind it; it is moved
+/// there.
+fn found(
+    input: &str,
+    pattern: &Pattern,
+    captures: &regex::Captures<'_>,
+    counted: &mut (usize, usize),
+) -> Result<Bson, QueryError> {
     let mut document = Document::new();
     let whole = captures.get(0).map_or((0, ""), |whole| (whole.start(), whole.as_str()));
     // Where a `$` matched before a final newline, our match has the newline in it and PCRE's has not.
@@ -295,7 +305,9 @@ fn found(input: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Resu
     {
         return Err(QueryError::unsupported("the text matched by '$' before a final newline"));
     }
-    let offset = input.get(..whole.0).map_or(0, |before| before.chars().count());
+    let passed = input.get(counted.0..whole.0).map_or(0, |passed| passed.chars().count());
+    *counted = (whole.0, counted.1 + passed);
+    let offset = counted.1;
     document.insert("match", whole.1);
     document.insert("idx", i32::try_from(offset).unwrap_or(i32::MAX));
     let groups = captures.iter().skip(1);
@@ -311,7 +323,7 @@ pub(super) fn regex_find(values: &[Value]) -> Result<Value, QueryError> {
         return null();
     };
     match pattern.regex().captures(input) {
-        Some(captures) => found(input, &pattern, &captures).map(Some),
+        Some(captures) => found(input, &pattern, &captures, &mut (0, 0)).map(Some),
         None => null(),
     }
 }
@@ -320,6 +332,18 @@ pub(super) fn regex_find_all(values: &[Value]) -> Result<Value, QueryError> {
     let Some((input, pattern)) = search("$regexFindAll", values)? else {
         return Ok(Some(Bson::Array(Vec::new())));
     };
-    let all = pattern.regex().captures_iter(input).map(|captures| found(input, &pattern, &captures));
-    Ok(Some(Bson::Array(all.collect::<Result<_, _>>()?)))
+    let (mut counted, mut bytes) = ((0, 0), 0_usize);
+    let mut all = Vec::new();
+    for captures in pattern.regex().captures_iter(input) {
+        let one = found(input, &pattern, &captures, &mut counted)?;
+        bytes = bytes.saturating_add(limits::value_bytes(&one, limits::DEPTH_MAX)?);
+        if bytes > FOUND_BYTES_MAX {
+            return Err(location!(
+                51151,
+                "$regexFindAll: the size of buffer to store output exceeded the 64MB limit"
+            ));
+        }
+        all.push(one);
+    }
+    Ok(Some(Bson::Array(all)))
 }

@@ -81,14 +81,17 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
             .ok_or_else(|| location!(15956, "Argument to $skip cannot be negative or no number: {argument}")),
         "$count" => count(argument),
         "$unwind" => unwind(argument),
-        "$replaceRoot" => match document(name, 40229, argument)?.get("newRoot") {
+        "$replaceRoot" => match only(name, &["newRoot"], document(name, 40229, argument)?)?.get("newRoot") {
             Some(root) => Ok(Stage::ReplaceRoot(Expression::parse(root)?)),
             None => {
                 Err(location!(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field"))
             }
         },
         "$replaceWith" => Ok(Stage::ReplaceRoot(Expression::parse(argument)?)),
-        "$sample" => match document(name, 28745, argument)?.get("size").and_then(order::as_exact_i64) {
+        "$sample" => match only(name, &["size"], document(name, 28745, argument)?)?
+            .get("size")
+            .and_then(order::as_exact_i64)
+        {
             Some(size) if size >= 0 => Ok(Stage::Sample(size.unsigned_abs())),
             _ => Err(location!(28747, "size argument to $sample must not be negative")),
         },
@@ -99,6 +102,14 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
             Err(QueryError::unsupported(format!("the pipeline stage {name}")))
         }
         _ => Err(location!(40324, "Unrecognized pipeline stage name: '{name}'")),
+    }
+}
+
+/// A stage's fields, none but those that it has.
+fn only<'v>(stage: &str, known: &[&str], fields: &'v Document) -> Result<&'v Document, QueryError> {
+    match fields.keys().find(|field| !known.contains(&field.as_str())) {
+        None => Ok(fields),
+        Some(field) => Err(location!(40415, "BSON field '{stage}.{field}' is an unknown field.")),
     }
 }
 

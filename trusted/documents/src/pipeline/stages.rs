@@ -33,7 +33,7 @@ pub(super) fn apply<'p>(
         Stage::ReplaceRoot(expression) => each(input, move |document| replace_root(expression, &document)),
         Stage::Unwind(unwind) => Box::new(input.flat_map(move |document| match document {
             Ok(document) => unwind::unwind(unwind, document),
-            Err(error) => vec![Err(error)],
+            Err(error) => Box::new(std::iter::once(Err(error))),
         })),
         Stage::Limit(count) => Box::new(input.take(usize::try_from(*count).unwrap_or(usize::MAX))),
         Stage::Skip(count) => Box::new(skip(input, *count)),

@@ -4,33 +4,36 @@ use super::Unwind;
 use crate::{QueryError, path};
 use bson::{Bson, Document};
 
-/// The documents `document` becomes.
-pub(super) fn unwind(unwind: &Unwind, document: Document) -> Vec<Result<Document, QueryError>> {
+/// Documents, one made after the other.
+type Unwound<'u> = Box<dyn Iterator<Item = Result<Document, QueryError>> + 'u>;
+
+/// The documents `document` becomes, each made when it is taken.
+pub(super) fn unwind(unwind: &Unwind, document: Document) -> Unwound<'_> {
     let components: Vec<&str> = unwind.path.split('.').collect();
     let array = match value_at(&document, &components) {
         Some(Bson::Array(array)) => array.clone(),
         None | Some(Bson::Null | Bson::Undefined) => {
-            return kept_empty(unwind, document);
+            return Box::new(kept_empty(unwind, document).into_iter());
         }
         // What is no array counts as an array of one.
-        Some(_) => return vec![with_index(unwind, document, None)],
+        Some(_) => return Box::new(std::iter::once(with_index(unwind, document, None))),
     };
     if array.is_empty() {
         let mut document = document;
         path::unset(&mut document, &components);
-        return kept_empty(unwind, document);
+        return Box::new(kept_empty(unwind, document).into_iter());
     }
     let mut bare = document;
     // Copies share everything but the array, so it is not to be copied with each.
     if let Err(error) = path::set(&mut bare, &components, Bson::Null) {
-        return vec![Err(error)];
+        return Box::new(std::iter::once(Err(error)));
     }
-    let unwound = array.into_iter().enumerate().map(|(offset, element)| {
+    let unwound = array.into_iter().enumerate().map(move |(offset, element)| {
         let mut copy = bare.clone();
         path::set(&mut copy, &components, element)?;
         with_index(unwind, copy, i64::try_from(offset).ok())
     });
-    unwound.collect()
+    Box::new(unwound)
 }
 
 fn kept_empty(unwind: &Unwind, document: Document) -> Vec<Result<Document, QueryError>> {

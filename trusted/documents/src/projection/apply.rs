@@ -1,18 +1,22 @@
 //! Application of projections.
 
 use super::{Action, Field, Mode, Projection};
-use crate::QueryError;
 use crate::error::location;
 use crate::expression::part;
 use crate::filter::{self, Filter};
+use crate::pipeline::MEMORY_BYTES_MAX;
 use crate::text::{self, TextCondition};
+use crate::{QueryError, limits};
 use bson::{Bson, Document};
+use std::cell::Cell;
 
 /// What the fields of a projection are computed from.
 struct Source<'s> {
     mode: Mode,
     root: &'s Document,
     filter: Option<&'s Filter>,
+    /// Bytes of what was computed for elements of arrays, which is computed anew for each.
+    computed: Cell<usize>,
 }
 
 pub(super) fn project(
@@ -20,7 +24,7 @@ pub(super) fn project(
     document: &Document,
     filter: Option<&Filter>,
 ) -> Result<Document, QueryError> {
-    let source = Source { mode: projection.mode, root: document, filter };
+    let source = Source { mode: projection.mode, root: document, filter, computed: Cell::new(0) };
     source.document(document, &projection.fields)
 }
 
@@ -103,13 +107,29 @@ impl Source<'_> {
         Ok(condition.score(self.root)?.map(Bson::Double))
     }
 
+    /// Counts what was made of an element.
+    fn count(&self, made: &Bson) -> Result<(), QueryError> {
+        let computed = self.computed.get().saturating_add(limits::value_bytes(made, limits::DEPTH_MAX)?);
+        self.computed.set(computed);
+        if computed > MEMORY_BYTES_MAX {
+            let text = format!("a projection computed more than {MEMORY_BYTES_MAX} bytes for one document");
+            return Err(QueryError::memory(text));
+        }
+        Ok(())
+    }
+
     fn nested(&self, value: &Bson, children: &[Field]) -> Result<Option<Bson>, QueryError> {
         Ok(match value {
             Bson::Document(inner) => Some(Bson::Document(self.document(inner, children)?)),
             Bson::Array(array) => {
                 let mut kept = Vec::with_capacity(array.len());
+                let computes = computes(children);
                 for element in array {
-                    kept.extend(self.nested(element, children)?);
+                    let made = self.nested(element, children)?;
+                    if let (true, Some(made)) = (computes, &made) {
+                        self.count(made)?;
+                    }
+                    kept.extend(made);
                 }
                 Some(Bson::Array(kept))
             }

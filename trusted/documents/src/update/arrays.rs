@@ -2,9 +2,11 @@
 
 use super::change::identity;
 use crate::filter::{self, Filter, Pattern, Test};
+use crate::order::Ordered;
 use crate::sort::Sort;
 use crate::{QueryError, order};
 use bson::{Bson, Document};
+use std::collections::BTreeSet;
 
 /// `$push`.
 #[derive(Clone, Debug)]
@@ -85,11 +87,11 @@ pub(super) fn add_to_set(values: &[Bson], old: Option<&Bson>, path: &[String]) -
             )));
         }
     };
-    for value in values {
-        if !array.iter().any(|known| order::equal(known, value)) {
-            array.push(value.clone());
-        }
-    }
+    let added: Vec<Bson> = {
+        let mut known: BTreeSet<_> = array.iter().map(Ordered).collect();
+        values.iter().filter(|value| known.insert(Ordered(value))).cloned().collect()
+    };
+    array.extend(added);
     Ok(Bson::Array(array))
 }
 

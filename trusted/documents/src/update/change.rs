@@ -4,7 +4,7 @@ use super::Context;
 use super::arrays::{self, Pull, Push};
 use super::resolve::{self, Component};
 use crate::number::{self, Number};
-use crate::{QueryError, order, path};
+use crate::{QueryError, limits, order, path};
 use bson::{Bson, Document};
 
 /// One operator at one path.
@@ -47,12 +47,14 @@ pub(super) fn apply_all(
     context: &Context<'_>,
 ) -> Result<(), QueryError> {
     let mut touched = Vec::new();
+    let mut made = 0;
     for change in changes {
         if matches!(change.operator, Operator::SetOnInsert(_)) && !context.inserting {
             continue;
         }
         for path in resolve::resolve(&change.path, document, context)? {
             apply(&change.operator, &path, document, context)?;
+            bound(document, &path, &mut made)?;
             touched.push(path);
         }
     }
@@ -63,6 +65,25 @@ pub(super) fn apply_all(
     }
     resolve::check_conflicts(touched)
 }
+
+/// That what the paths of one update were given, and what was filled in on the way there, is no more than a document may have:
+/// before all of it is there.
+fn bound(document: &Document, path: &[String], made: &mut usize) -> Result<(), QueryError> {
+    // Places up to there may be new.
+    let filled = path.iter().filter_map(|component| path::offset_of(component)).max().unwrap_or(0);
+    let given =
+        path::exact(document, path).map_or(Ok(0), |value| limits::value_bytes(value, limits::DEPTH_MAX));
+    *made = made.saturating_add(given?).saturating_add(filled.saturating_mul(size_of::<Bson>()));
+    if *made <= MADE_BYTES_MAX {
+        return Ok(());
+    }
+    // Counted twice, or taken away again, is not there.
+    *made = limits::document_bytes(document, limits::DEPTH_MAX)?;
+    if *made <= MADE_BYTES_MAX { Ok(()) } else { Err(limits::too_large(*made)) }
+}
+
+/// Bytes that an update may make before the document is measured, and may have then.
+const MADE_BYTES_MAX: usize = 2 * limits::DOCUMENT_BYTES_MAX;
 
 fn apply(
     operator: &Operator,

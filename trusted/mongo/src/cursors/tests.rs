@@ -133,11 +133,16 @@ fn a_cursor_killed_while_in_use_does_not_come_back() {
 #[test]
 fn the_table_is_bounded() {
     let table = table(2);
-    table.open(open(false)).unwrap();
+    let oldest = table.open(open(false)).unwrap();
     let id = table.open(open(false)).unwrap();
-    assert_eq!(table.open(open(false)).err().unwrap().code, 146);
     assert!(!table.kill(id, &namespace("other")));
-    assert!(table.kill(id, &namespace("c")));
+    // The one that has waited longest gives way, unless all are read from.
+    let used = table.check_out(table.open(open(false)).unwrap(), &namespace("c")).unwrap();
+    assert!(table.check_out(oldest, &namespace("c")).is_err());
+    let other = table.check_out(id, &namespace("c")).unwrap();
+    assert_eq!(table.open(open(false)).err().unwrap().code, 146);
+    other.give_back();
+    used.give_back();
     assert!(table.open(open(false)).is_ok());
 }
 

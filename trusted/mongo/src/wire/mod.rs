@@ -296,6 +296,10 @@ fn parse_sequence(reader: &mut Reader<'_>, reply: ReplyForm) -> Result<Sequence,
     let identifier = section.cstring()?.to_owned();
     let mut documents = Vec::new();
     while !section.bytes.is_empty() {
+        if documents.len() == WRITE_BATCH_MAX {
+            let text = format!("Write batch sizes must be between 1 and {WRITE_BATCH_MAX}.");
+            return Err(refused(16, "InvalidLength", &text, reply));
+        }
         documents.push(to_owned(section.document()?, BODY_BYTES_MAX, reply)?);
     }
     Ok(Sequence { identifier, documents })
