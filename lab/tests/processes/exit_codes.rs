@@ -202,7 +202,16 @@ fn a_comparison_is_text_or_a_line_of_json_for_each_field() {
     };
     let (few, many) = (of(&[]), of(&["--documents", "10000000", "--distinct", "x=1000"]));
     assert_eq!((&few["documents"], &many["documents"]), (&100_000.into(), &10_000_000.into()));
-    assert_ne!(few["candidates"], many["candidates"], "costs are those of so many");
+    // What a query finds is its share of so many.
+    let found = |compared: &serde_json::Value| -> Vec<f64> {
+        let of = |candidate: &serde_json::Value| candidate["searches"][0]["documents"].as_f64().unwrap();
+        compared["candidates"].as_array().unwrap().iter().map(of).collect()
+    };
+    for (few, many) in found(&few).into_iter().zip(found(&many)) {
+        assert!(many > 50.0 * few, "{few} of 100,000 documents, {many} of 10,000,000");
+    }
+    let hundred = of(&["--documents", "100"]);
+    assert!(found(&hundred).iter().all(|documents| *documents <= 100.0), "{hundred}");
     assert_eq!(compared(&["--distinct", "x"]).code, Some(2));
 }
 

@@ -12,7 +12,7 @@ pub use text::text;
 use crate::adversary::Adversary;
 use crate::cost::{Cost, Statistics};
 use crate::indexes::{chosen, needs};
-use crate::kinds::{Candidate, Need, OrderChoice, OrderProtocol, candidates};
+use crate::kinds::{Candidate, Need, OrderChoice, OrderProtocol, Tuning, candidates};
 use crate::schema::{CollectionSchema, Schema};
 use arras_protocol::leakage::Pattern;
 use bson::{Bson, Document, doc};
@@ -38,12 +38,16 @@ pub struct Comparison {
 
 /// Compares for every field whose order a schema's patterns need, or that is declared with an order.
 #[must_use]
-pub fn compare(schema: &Schema, statistics: &Statistics) -> Vec<Comparison> {
+pub fn compare(schema: &Schema, of: (Tuning, &Statistics)) -> Vec<Comparison> {
     let collections = schema.collections.iter();
-    collections.flat_map(|(namespace, schema)| of_collection(namespace, schema, statistics)).collect()
+    collections.flat_map(|(namespace, schema)| of_collection(namespace, schema, of)).collect()
 }
 
-fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statistics) -> Vec<Comparison> {
+fn of_collection(
+    namespace: &str,
+    schema: &CollectionSchema,
+    (tuning, statistics): (Tuning, &Statistics),
+) -> Vec<Comparison> {
     let mut needs = needs(schema);
     for (path, field) in &schema.fields {
         let is_needed = needs.iter().any(|need| need.fields.last() == Some(path));
@@ -58,7 +62,7 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
         taken: chosen(schema, &need),
         adversary: schema.adversary,
         statistics: statistics.clone(),
-        candidates: candidates(&need, schema.adversary, statistics),
+        candidates: candidates(&need, schema.adversary, (tuning, statistics)),
         need,
     };
     needs.into_iter().map(of).collect()

@@ -32,8 +32,8 @@
 //! Beyond the paper: equality on a field declared unique is EQunique, and serves every clause that has it. Where the paper
 //! has ArxRange, the field's `order` may name another protocol, or leave it to [`crate::kinds::choose`].
 
-use crate::cost::{Statistics, interval_share};
-use crate::kinds::{Need, OrderChoice, OrderProtocol, candidates, choose};
+use crate::cost::Statistics;
+use crate::kinds::{Found, Need, OrderChoice, OrderProtocol, Tuning, candidates, choose};
 use crate::physical::{PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, FieldSchema, QueryPattern};
 use std::collections::BTreeSet;
@@ -255,7 +255,8 @@ pub(crate) fn chosen(schema: &CollectionSchema, need: &Need) -> Option<OrderProt
     match schema.order(need.fields.last()?) {
         OrderChoice::Protocol(protocol) => Some(protocol),
         OrderChoice::Auto => {
-            choose(&candidates(need, schema.adversary, &Statistics::default())).map(|one| one.protocol)
+            choose(&candidates(need, schema.adversary, (Tuning::default(), &Statistics::default())))
+                .map(|one| one.protocol)
         }
     }
 }
@@ -292,14 +293,9 @@ fn need(schema: &CollectionSchema, filters: &FilterSet, range: &String) -> Optio
     })
 }
 
-/// How many documents a query of an index reads, about.
-fn found(pattern: &QueryPattern, filters: &FilterSet) -> u64 {
-    if pattern.limit {
-        return LIMIT;
-    }
-    let statistics = Statistics::default();
-    let shares = filters.equal.iter().map(|field| statistics.equal_share(field));
-    (statistics.document_count as f64 * shares.product::<f64>() * interval_share(true)) as u64
+/// How many documents a query of an index reads.
+fn found(pattern: &QueryPattern, filters: &FilterSet) -> Found {
+    if pattern.limit { Found::Limit(LIMIT) } else { Found::Range(filters.equal.iter().cloned().collect()) }
 }
 
 /// The partial aggregates an index carries: for every aggregate whose clause filters by nothing but the index's

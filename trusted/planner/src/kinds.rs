@@ -11,7 +11,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{Candidate, Need, OrderChoice, candidates, choose, obstacle};
+pub use choice::{Candidate, Found, Need, OrderChoice, candidates, choose, obstacle};
 pub use costs::Search;
 pub use leakage_table::{leakage_table, with_leakage_table};
 pub use table::ALL;

@@ -4,7 +4,7 @@ use super::*;
 
 fn clinic() -> Vec<Comparison> {
     let schema = Schema::parse(include_str!("../../golden/clinic.toml"), "clinic.toml").unwrap();
-    compare(&schema, &Statistics::default())
+    compare(&schema, (Tuning::default(), &Statistics::default()))
 }
 
 #[test]
@@ -67,7 +67,8 @@ fn the_document_holds_the_same_and_every_rate() {
 #[test]
 fn a_declared_order_is_compared_though_no_pattern_needs_it() {
     let text = "[collections.\"a.b\".fields]\nx = { order = \"arx_range\", type = \"int32\" }\ny = {}\n";
-    let comparisons = compare(&Schema::parse(text, "s.toml").unwrap(), &Statistics::default());
+    let comparisons =
+        compare(&Schema::parse(text, "s.toml").unwrap(), (Tuning::default(), &Statistics::default()));
     assert_eq!(comparisons.len(), 1);
     assert_eq!((comparisons[0].field(), comparisons[0].order.name()), ("x", "arx_range"));
 }

@@ -32,6 +32,30 @@ impl OrderChoice {
     }
 }
 
+/// How many documents a query of an index reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// So many, if there are.
+    Limit(u64),
+    /// Those of a value of each of these fields, and of these a range's share.
+    Range(Vec<String>),
+}
+
+impl Found {
+    /// About how many of a collection's.
+    #[must_use]
+    pub fn documents(&self, statistics: &Statistics) -> u64 {
+        match self {
+            Self::Limit(limit) => statistics.document_count.min(*limit),
+            Self::Range(equal) => {
+                let shares = equal.iter().map(|field| statistics.equal_share(field));
+                let share = shares.product::<f64>() * cost::interval_share(true);
+                (statistics.document_count as f64 * share) as u64
+            }
+        }
+    }
+}
+
 /// What an index of an order is to serve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
@@ -45,8 +69,8 @@ pub struct Need {
     pub tagged: KeyWidth,
     /// The partial aggregates it is to carry.
     pub aggregates: Option<Vec<String>>,
-    /// Of how many documents each query reads.
-    pub searches: Vec<u64>,
+    /// How many documents each query reads.
+    pub searches: Vec<Found>,
 }
 
 impl Need {
@@ -133,19 +157,24 @@ impl Candidate {
     }
 }
 
-/// All kinds that give an order, and what speaks for each.
+/// All kinds that give an order, and what speaks for each, where settings and statistics are these.
 #[must_use]
-pub fn candidates(need: &Need, adversary: Adversary, statistics: &Statistics) -> Vec<Candidate> {
+pub fn candidates(
+    need: &Need,
+    adversary: Adversary,
+    (tuning, statistics): (Tuning, &Statistics),
+) -> Vec<Candidate> {
     let candidate = |protocol: OrderProtocol| {
         let kind = protocol.kind();
         let key_bytes = need.index(protocol).and_then(|index| index.key_bytes());
         // One that cannot be taken is shown with the longest of its keys.
         let key_bytes = key_bytes.unwrap_or(protocol.keys().bytes_max);
-        let shape = Shape { key_bytes, tuning: Tuning::default() };
+        let shape = Shape { key_bytes, tuning };
         let leakage = (kind.leakage)(&shape);
-        let search = |found: &u64| {
-            let search = (kind.cost)(&shape, statistics, Search { values: 1, found: *found });
-            cost::then(search, cost::fetch(*found, statistics))
+        let search = |found: &Found| {
+            let found = found.documents(statistics);
+            let search = (kind.cost)(&shape, statistics, Search { values: 1, found });
+            cost::then(search, cost::fetch(found, statistics))
         };
         Candidate {
             protocol,

@@ -7,12 +7,15 @@ use arras_protocol::leakage::Pattern;
 use std::collections::BTreeSet;
 
 fn need(searches: &[u64]) -> Need {
-    Need { searches: searches.to_vec(), ..Need::new(vec!["a".to_owned()], KeyWidth::Bits128) }
+    Need {
+        searches: searches.iter().map(|limit| Found::Limit(*limit)).collect(),
+        ..Need::new(vec!["a".to_owned()], KeyWidth::Bits128)
+    }
 }
 
 /// All candidates as if each could be had.
 fn open(searches: &[u64], adversary: Adversary) -> Vec<Candidate> {
-    let mut all = candidates(&need(searches), adversary, &Statistics::default());
+    let mut all = candidates(&need(searches), adversary, (Tuning::default(), &Statistics::default()));
     all.iter_mut().for_each(|candidate| candidate.obstacle = None);
     all
 }
@@ -45,7 +48,7 @@ fn names_are_those_of_the_leakage_and_there_is_one_row_each() {
 fn auto_is_arx_range_for_ranges_and_orders_against_either_adversary() {
     for adversary in [Adversary::Snapshot, Adversary::Persistent] {
         for searches in [&[][..], &[100], &[10_000], &[100, 10_000, 1]] {
-            let all = candidates(&need(searches), adversary, &Statistics::default());
+            let all = candidates(&need(searches), adversary, (Tuning::default(), &Statistics::default()));
             assert_eq!(chosen(&all), "arx_range", "{adversary:?} {searches:?}");
         }
     }

@@ -6,6 +6,7 @@ use super::{Failure, PlanArguments};
 use crate::configuration::Configuration;
 use arras_planner::comparison;
 use arras_planner::cost::Statistics;
+use arras_planner::kinds::Tuning;
 use arras_planner::schema::Schema;
 use std::path::Path;
 
@@ -62,7 +63,10 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     }
     let statistics = statistics(arguments);
     if arguments.compare {
-        let comparisons = comparison::compare(&schema, &statistics);
+        let range =
+            configuration.as_ref().map(|configuration| configuration.range_indexes).unwrap_or_default();
+        let tuning = Tuning { bucket_factor: range.bucket_factor, top_nodes: range.top_nodes as u64 };
+        let comparisons = comparison::compare(&schema, (tuning, &statistics));
         if !arguments.json {
             print!("{}", comparison::text(&comparisons));
         }
