@@ -5,7 +5,7 @@
 //! Text analysis is not in it: words are numbers. Times are the thread's own, of enclave and host together.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use arras_iee::{Channels, Iee};
+use arras_iee::{Channels, Iee, SPILLED_MAX};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
@@ -62,7 +62,7 @@ fn seconds() -> f64 {
 impl Host {
     /// One whose enclave has no more than so many keywords in tables.
     fn new(counters_max: usize) -> Self {
-        let iee = Iee::new(Key::generate(), Channels::Plain).with_counters(counters_max);
+        let iee = Iee::new(Key::generate(), Channels::Plain).with_bounds(counters_max, SPILLED_MAX);
         let queue = VecDeque::new();
         let mut host = Self {
             iee,

@@ -102,7 +102,9 @@ impl Core {
                     return Err(Refused::Bound(Setting::Number));
                 }
             }
-            Request::Grant { rights, .. } => self.state.policy.has_room(rights)?,
+            Request::Grant { identity, collection, rights } => {
+                self.state.policy.has_room(identity, collection, rights)?;
+            }
             Request::RevokeCertificate(_) => self.state.policy.may_revoke()?,
             Request::Revoke(_) => {}
             Request::Compact { .. } | Request::Open(_) => return Err(Refused::NotAllowed),

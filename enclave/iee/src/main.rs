@@ -11,7 +11,7 @@ use arras_iee::{Channels, Fault, Iee, SPILLED_MAX};
 use arras_keys::Key;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -31,16 +31,18 @@ const SEALING: &str = "--sealing-key";
 
 /// The key in a file that only its owner may read; a new one if there is no file.
 fn sealing_key(path: &Path) -> io::Result<Key> {
-    let mut options = OpenOptions::new();
-    match options.write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            let key = Key::generate();
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Beside it, so that it is there whole or not at all.
+            let (new, key) = (path.with_extension("new"), Key::generate());
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(key.expose())?;
             file.sync_all()?;
+            fs::rename(new, path)?;
             Ok(key)
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let mut file = File::open(path)?;
+        Ok(mut file) => {
             if file.metadata()?.permissions().mode() & 0o077 != 0 {
                 return Err(io::Error::other("others than its owner may read it"));
             }
@@ -83,7 +85,7 @@ fn run(sealing: &Path, channels: Channels, spilled_max: u64) -> io::Result<()> {
     }
     let mut input = BufReader::with_capacity(1 << 20, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    let mut iee = Iee::new(key, channels).with_spilled(spilled_max);
+    let mut iee = Iee::new(key, channels).with_bounds(usize::MAX, spilled_max);
     let mut body = Vec::new();
     while frame(&mut input, &mut body)? {
         let incoming = Incoming::decode(&body).map_err(|_| io::Error::other(Fault::Malformed))?;

@@ -31,14 +31,22 @@ fn all_rights() -> Rights {
 }
 
 impl Policy {
-    pub(crate) fn has_room(&self, rights: &Rights) -> Result<(), Refused> {
+    /// Whether there is room for a grant, in place of one that is there.
+    pub(crate) fn has_room(&self, identity: &str, collection: &str, rights: &Rights) -> Result<(), Refused> {
         let named = |rights: &Rights| match &rights.groups {
             Groups::All => 0,
             Groups::Only(groups) => groups.len(),
         };
-        let given = || self.grants.values().flat_map(BTreeMap::values);
-        let groups = given().map(named).sum::<usize>() + named(rights);
-        let fits = given().count() < GRANTS_MAX && groups <= GROUPS_IN_ALL_MAX;
+        let (mut others, mut groups) = (0, named(rights));
+        for (to, grants) in &self.grants {
+            for (_, rights) in
+                grants.iter().filter(|(of, _)| (to.as_str(), of.as_str()) != (identity, collection))
+            {
+                others += 1;
+                groups += named(rights);
+            }
+        }
+        let fits = others < GRANTS_MAX && groups <= GROUPS_IN_ALL_MAX;
         if fits { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
     }
 
@@ -71,6 +79,8 @@ impl Policy {
             Request::Grant { identity, collection, rights } => {
                 let grants = self.grants.entry(identity.clone()).or_default();
                 grants.insert(collection.clone(), rights.clone());
+                grants.retain(|_, rights| rights.search || rights.update);
+                self.grants.retain(|_, grants| !grants.is_empty());
             }
             Request::Revoke(identity) => _ = self.grants.remove(identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),

@@ -106,12 +106,20 @@ impl Enclave {
         let (search, sets) = (&ground.search, ground.bound / 64 + 1);
         let mut left = 0;
         let mut evaluation = Evaluation::new(search.keywords.len());
+        let entries = |keyword: &u16| {
+            ground.fetch.words.get(usize::from(*keyword)).map_or(0, |word| word.count as usize)
+        };
         for step in &search.formula {
-            // A step looks at the entries of a keyword, or of a phrase's: an equal part of all, about.
-            self.work(share, &mut left, sets + ground.fetch.entries() / search.formula.len()).await;
+            // A phrase goes over its words' entries twice.
+            let looked_at = match step {
+                Step::Keyword(keyword) => entries(keyword),
+                Step::Phrase(words) => words.iter().map(|(word, _)| 2 * (entries(word) + sets)).sum(),
+                _ => 0,
+            };
+            self.work(share, &mut left, sets + looked_at).await;
             evaluation.step(ground, step)?;
         }
-        self.work(share, &mut left, sets).await;
+        self.work(share, &mut left, sets + search.filters.len() * ground.fetch.entries()).await;
         let found = evaluation.result(ground, &self.core().state.collection(search.collection)?.documents);
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
@@ -135,6 +143,10 @@ impl Enclave {
         if *left == 0 {
             self.turn(share).await;
             *left = PIECE;
+        }
+        // What is larger than a piece waits for as many turns as it takes of others.
+        for _ in 0..(work - work.min(*left)) / PIECE {
+            self.turn(share).await;
         }
         *left = left.saturating_sub(work);
     }

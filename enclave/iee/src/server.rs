@@ -29,9 +29,6 @@ const MEMORY_MIN: u64 = 16 << 20;
 const CONNECTIONS_MAX: usize = 4096;
 const CLIENT_CONNECTIONS_MAX: usize = CONNECTIONS_MAX / 8;
 
-/// Most bytes of messages that wait for the state to be loaded.
-const HELD_BYTES_MAX: usize = 8 << 20;
-
 /// Evidence is asked for anew after so long.
 const RENEWAL_SECONDS: u64 = 10 * 60;
 
@@ -87,10 +84,8 @@ pub(crate) struct Core {
     spilled_max: u64,
     connections: BTreeMap<ConnectionId, Connection>,
     next_place: u64,
-    /// Whether the state is loaded, and what came before.
+    /// Whether the state is loaded: there are no clients before.
     is_ready: bool,
-    held: VecDeque<Incoming>,
-    held_bytes: usize,
 }
 
 /// What tasks have in their hands: all that they share.
@@ -143,24 +138,17 @@ impl Iee {
             connections: BTreeMap::new(),
             next_place: 0,
             is_ready: false,
-            held: VecDeque::new(),
-            held_bytes: 0,
         };
         Self { enclave: Enclave(Arc::new(Mutex::new(core))), has_ended: false }
     }
 
-    /// Holds no more keywords' counters in memory than this, though the launch's memory may have room for more: tests see to it so
-    /// that counters are spilled.
+    /// Holds no more keywords' counters in memory than this, though the launch's memory may have room for more (tests see to it so that
+    /// counters are spilled), and no more records of keywords beside it than that: updates that need more are refused.
     #[must_use]
-    pub fn with_counters(self, counters_max: usize) -> Self {
-        self.enclave.core().counters_max = counters_max;
-        self
-    }
-
-    /// Keeps no more records of keywords beside its memory than this, in place of [`SPILLED_MAX`]: updates that need more are refused.
-    #[must_use]
-    pub fn with_spilled(self, spilled_max: u64) -> Self {
-        self.enclave.core().spilled_max = spilled_max;
+    pub fn with_bounds(self, counters_max: usize, spilled_max: u64) -> Self {
+        let mut core = self.enclave.core();
+        (core.counters_max, core.spilled_max) = (counters_max, spilled_max);
+        drop(core);
         self
     }
 
@@ -172,12 +160,8 @@ impl Iee {
         if std::mem::replace(&mut self.has_ended, true) {
             return Err(Fault::Ended);
         }
-        let mut next = Some(incoming);
-        while let Some(incoming) = next {
-            self.enclave.take(incoming)?;
-            self.enclave.run()?;
-            next = self.enclave.core().next_held();
-        }
+        self.enclave.take(incoming)?;
+        self.enclave.run()?;
         self.has_ended = false;
         Ok(self.enclave.core().tasks.take_out())
     }
@@ -196,16 +180,7 @@ impl Enclave {
                 core.tasks.spawn(None, self.clone().change_all());
                 core.tasks.spawn(None, self.clone().read_all());
             }
-            Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
-                if !core.is_ready =>
-            {
-                core.held_bytes +=
-                    if let Incoming::FromClient { bytes, .. } = &incoming { bytes.len() } else { 64 };
-                core.held.push_back(incoming);
-                if core.held_bytes > HELD_BYTES_MAX {
-                    return Err(Fault::OutOfTurn);
-                }
-            }
+            Incoming::Connected(_) if !core.is_ready => return Err(Fault::OutOfTurn),
             Incoming::Connected(connection) => core.connected(connection)?,
             Incoming::FromClient { connection, bytes } => {
                 if let Some((client, request)) = core.heard(connection, bytes.as_slice())
@@ -303,11 +278,6 @@ impl Core {
     pub(crate) fn ready(&mut self) {
         self.is_ready = true;
         self.tasks.say(Outgoing::Ready);
-    }
-
-    /// The next of what came before.
-    fn next_held(&mut self) -> Option<Incoming> {
-        if self.is_ready { self.held.pop_front() } else { None }
     }
 
     /// Who has begun a handshake and does not end it makes place; whether evidence is to be renewed.

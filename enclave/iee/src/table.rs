@@ -4,7 +4,7 @@
 //! in it by their stems, which look random to those who choose keywords.
 
 use arras_primitives::Block;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Segments; a power of two.
 pub(crate) const SEGMENTS: usize = 1024;
@@ -168,22 +168,24 @@ impl Table {
         slots * size_of::<Slot>()
     }
 
-    fn wanted(stems: &[Block]) -> Vec<usize> {
+    /// How many of these keywords each segment has not.
+    fn wanted(&self, stems: &[Block]) -> Vec<usize> {
         let mut wanted = vec![0; SEGMENTS];
-        stems.iter().for_each(|stem| wanted[segment_of(stem)] += 1);
+        let new: HashSet<&Block> = stems.iter().filter(|stem| self.get(stem).is_none()).collect();
+        new.into_iter().for_each(|stem| wanted[segment_of(stem)] += 1);
         wanted
     }
 
-    /// Bytes by which the table grows if all these keywords are new.
+    /// Bytes by which the table grows with these keywords.
     pub(crate) fn growth_for(&self, stems: &[Block]) -> usize {
-        let each = self.segments.iter().zip(Self::wanted(stems));
+        let each = self.segments.iter().zip(self.wanted(stems));
         let slots: usize = each.map(|(segment, more)| segment.slots_for(more) - segment.slots.len()).sum();
         slots * size_of::<Slot>()
     }
 
     /// Makes room: until the next time, [`SlotId`]s stay.
     pub(crate) fn reserve(&mut self, stems: &[Block]) {
-        let wanted = Self::wanted(stems);
+        let wanted = self.wanted(stems);
         self.segments.iter_mut().zip(wanted).for_each(|(segment, more)| segment.reserve(more));
     }
 
@@ -303,6 +305,17 @@ mod tests {
         table.set(&stems[7], 1, 9, false);
         assert_eq!((table.entries(), table.get(&stems[7]).unwrap().epoch), (99_999, 9));
         assert_eq!(table.get(&stems[8]).unwrap().epoch, 3);
+    }
+
+    /// The word that a text repeats, and words that are there, take no room.
+    #[test]
+    fn room_is_for_keywords_that_are_new_each_once() {
+        let mut table = Table::new(0);
+        let same = vec![stem(1); 16_385];
+        table.reserve(&same);
+        table.enter(&stem(1)).unwrap();
+        assert!(table.bytes() < 1000, "{}", table.bytes());
+        assert_eq!(table.growth_for(&same), 0);
     }
 
     #[test]

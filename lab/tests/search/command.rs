@@ -241,3 +241,30 @@ fn entries_of_what_was_replaced_are_removed_when_they_are_many() {
     assert!(!index(folder, &[]).stderr.contains("are removed"));
     assert_eq!(names(folder, "w1 AND w1999"), ["a.txt"]);
 }
+
+/// A path is taken out by whatever name leads there, and one that is not in the index is told; a store's own files are no texts.
+#[test]
+fn what_is_taken_out_is_named_as_a_person_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "below/a.txt", "the whale");
+    write(folder, "b.txt", "the ship");
+    // The store lies among the texts.
+    let whole = |arguments: &[&str]| run(search(folder, "index", arguments));
+    let all = whole(&[folder.to_str().unwrap()]);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    let again = whole(&[folder.to_str().unwrap()]);
+    assert!(!again.stdout.contains("client/"), "{}", again.stdout);
+    let listed = found(folder, &["--", "NOT nothing"]);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let link = folder.join("texts/link");
+    std::os::unix::fs::symlink(folder.join("texts/below"), &link).unwrap();
+    let gone = whole(&["--remove", folder.join("texts/c.txt").to_str().unwrap()]);
+    assert_ne!(gone.code, Some(0));
+    assert!(gone.stderr.contains("nothing of it is in the index"), "{}", gone.stderr);
+    let other_way = folder.join("texts/below/../link/a.txt");
+    let removed = whole(&["--remove", other_way.to_str().unwrap()]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    assert_eq!(names(folder, "whale"), [""; 0]);
+    assert_eq!(names(folder, "ship"), ["b.txt"]);
+}

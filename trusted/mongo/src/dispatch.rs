@@ -190,7 +190,7 @@ async fn execute<S: Store>(
         // There it is for tailable cursors alone; a cursor's time is what the command that opened it left.
         if arguments::time_limit(&fields)?.is_some() {
             let text = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
-            return Err(CommandError::bad_value(text).into());
+            return Err(CommandError::bad_value(text));
         }
         Deadline::within(None)
     } else {

@@ -295,7 +295,7 @@ fn need(schema: &CollectionSchema, filters: &FilterSet, range: &String) -> Optio
 
 /// How many documents a query of an index reads.
 fn found(pattern: &QueryPattern, filters: &FilterSet) -> Found {
-    if pattern.limit { Found::Limit(LIMIT) } else { Found::Range(filters.equal.iter().cloned().collect()) }
+    if pattern.limit { Found::Limit(LIMIT) } else { Found::Range(filters.equal.to_vec()) }
 }
 
 /// The partial aggregates an index carries: for every aggregate whose clause filters by nothing but the index's

@@ -34,8 +34,11 @@ impl Store {
     pub(crate) fn create(folder: &Path, storage: &StorageArguments) -> Result<Self, Failure> {
         let client = folder.join("client");
         private::make_directory(&client).map_err(|error| failed(&client, &error))?;
+        let lock = lock(&client.join("lock"))?;
         // The host has kept nothing yet, no counter either.
-        let is_new = std::fs::read_dir(folder.join("server")).map_or(true, |mut kept| kept.next().is_none());
+        let is_kept = |name: &std::ffi::OsStr| Path::new(name).extension().is_none_or(|end| end != "lock");
+        let is_new = std::fs::read_dir(folder.join("server"))
+            .map_or(true, |kept| !kept.flatten().any(|kept| is_kept(&kept.file_name())));
         Storage::ask(&client, storage, is_new)?;
         let key_file = client.join("keyring.key");
         if !key_file.exists() {
@@ -46,7 +49,7 @@ impl Store {
             Keyring::create(&client.join("keyring"), Unlock::KeyFile(key_file), now)?;
         }
         Credentials::create(&client)?;
-        Self::existing(folder)
+        Self::opened(folder, lock)
     }
 
     /// Opens one that is there.
@@ -55,10 +58,15 @@ impl Store {
         if !client.join("keyring").exists() {
             return Err(Failure::NoStore(folder.display().to_string()));
         }
+        Self::opened(folder, lock(&client.join("lock"))?)
+    }
+
+    fn opened(folder: &Path, lock: File) -> Result<Self, Failure> {
+        let client = folder.join("client");
         let keyring = Keyring::open(&client.join("keyring"), Unlock::KeyFile(client.join("keyring.key")))?;
         let (_, root) = keyring.current();
         let aead = Aead::new(root.child(Purpose::SearchJournalSeal).expose());
-        Ok(Self { folder: folder.into(), _lock: lock(&client.join("lock"))?, aead })
+        Ok(Self { folder: folder.into(), _lock: lock, aead })
     }
 
     /// The record of what was indexed.

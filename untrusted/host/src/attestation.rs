@@ -60,9 +60,12 @@ impl DevelopmentRoot {
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
         .map_err(|_| io::Error::other("no key can be made"))?;
-    let mut file = private::file_options().write(true).create_new(true).open(path)?;
+    // Beside it, so that it is there whole or not at all.
+    let new = path.with_extension("new");
+    let mut file = private::file_options().write(true).create(true).truncate(true).open(&new)?;
     file.write_all(pkcs8.as_ref())?;
     file.sync_all()?;
+    fs::rename(new, path)?;
     Ok(pkcs8.as_ref().to_vec())
 }
 

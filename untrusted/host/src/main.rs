@@ -210,7 +210,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
             warn!(
                 "the monotonic counter is a file: who can write to this machine's disk can set it back unnoticed"
             );
-            Box::new(FileCounter::new(&directory))
+            Box::new(FileCounter::open(&directory).map_err(|error| failed(error.to_string()))?)
         }
     };
     #[cfg(not(feature = "redis"))]

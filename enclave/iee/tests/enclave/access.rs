@@ -130,6 +130,39 @@ fn rights_that_were_narrowed_hold_for_what_is_under_way() {
     assert_eq!(found(&mut host, bob, search(collection)).unwrap().len(), 6667);
 }
 
+/// Neither the collection's revision nor that it is there.
+#[test]
+fn who_may_do_nothing_opens_nothing() {
+    let (mut host, ada, _) = world(3);
+    let open = || Request::Open("mail".into());
+    grant(&mut host, ada, rights());
+    let bob = host.connect(2, "bob");
+    assert!(matches!(host.call(bob, open()), Reply::Opened(_)));
+    let nothing = Rights { search: false, update: false, ..rights() };
+    grant(&mut host, ada, nothing);
+    assert_eq!(host.call(bob, open()), Reply::Refused(Refused::NotAllowed));
+    let never = host.connect(3, "carol");
+    assert_eq!(host.call(never, open()), Reply::Refused(Refused::NotAllowed));
+}
+
+/// A full policy can still be narrowed.
+#[test]
+fn a_grant_in_place_of_another_needs_no_room() {
+    let (mut host, ada, _) = world(1);
+    let to = |number: u32, rights: Rights| Request::Grant {
+        identity: format!("client {number}"),
+        collection: "mail".into(),
+        rights,
+    };
+    for number in 0..4096 {
+        assert_eq!(host.call(ada, to(number, rights())), Reply::Done, "{number}");
+    }
+    assert!(matches!(host.call(ada, to(4096, rights())), Reply::Refused(Refused::Bound(_))));
+    assert_eq!(host.call(ada, to(7, Rights { rank: false, ..rights() })), Reply::Done);
+    assert_eq!(host.call(ada, to(8, Rights { search: false, update: false, ..rights() })), Reply::Done);
+    assert_eq!(host.call(ada, to(4096, rights())), Reply::Done);
+}
+
 #[test]
 fn what_waits_behind_a_revocation_is_not_carried_out() {
     let (mut host, ada, collection) = world(3);
@@ -158,15 +191,14 @@ fn rights_name_so_many_groups_that_they_fit_a_checkpoint() {
 }
 
 #[test]
-fn what_clients_say_before_the_state_is_loaded_waits() {
+fn a_host_that_seats_a_client_before_the_state_is_loaded_gets_nowhere() {
     let (mut host, ..) = world(3);
     let mut second = Host::new(std::mem::take(&mut host.disk));
     // The launch, and what follows it, before any answer.
     let client = second.announce(1, ADMINISTRATOR);
     let number = second.send(client, Request::Open("mail".into()));
-    second.run().unwrap();
-    let Some(Reply::Opened(opened)) = second.answer(client, number) else { panic!() };
-    assert_eq!(opened.documents, 3);
+    assert_eq!(second.run(), Err(Fault::OutOfTurn));
+    assert_eq!(second.answer(client, number), None);
 }
 
 #[test]

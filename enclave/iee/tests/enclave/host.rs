@@ -1,6 +1,6 @@
 //! A host in memory with its clients, honest unless told otherwise, which notes the shape of all that it sees.
 
-use arras_iee::{Channels, Fault, Iee};
+use arras_iee::{Channels, Fault, Iee, SPILLED_MAX};
 use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::codec::{encode, encoded_bytes};
@@ -63,13 +63,13 @@ impl Host {
 
     /// One whose enclave has no more than so many keywords in its tables.
     pub(crate) fn with_counters(disk: Disk, counters_max: usize) -> Self {
-        let host = Self::new(disk);
-        Self { iee: host.iee.with_counters(counters_max), ..host }
+        Self::with_bounds(disk, counters_max, SPILLED_MAX)
     }
 
-    /// One that keeps no more than so many records beside them.
-    pub(crate) fn with_spilled(self, spilled_max: u64) -> Self {
-        Self { iee: self.iee.with_spilled(spilled_max), ..self }
+    /// The same, and no more than so many records beside them.
+    pub(crate) fn with_bounds(disk: Disk, counters_max: usize, spilled_max: u64) -> Self {
+        let host = Self::new(disk);
+        Self { iee: host.iee.with_bounds(counters_max, spilled_max), ..host }
     }
 
     pub(crate) fn with_memory(disk: Disk, memory_bytes: u64) -> Self {
@@ -163,7 +163,9 @@ impl Host {
     /// Connects if need be, and asks: for a host that lies, whose enclave may not even start.
     pub(crate) fn attempt(&mut self, identity: &str, request: Request) -> Result<Option<Reply>, Fault> {
         let connection = ConnectionId(1);
-        if self.clients.is_empty() && self.closed.is_empty() {
+        // Nobody is seated before the enclave has its state.
+        self.run()?;
+        if self.clients.is_empty() && self.closed.is_empty() && self.is_ready {
             self.announce(1, identity);
         }
         if self.clients.is_empty() {

@@ -187,7 +187,7 @@ fn calls_of_known_keywords_do_not_each_need_a_checkpoint() {
 
 /// A host that fills its tables with documents of two new words each, until no more may be spilled; how many there are.
 fn until_refused(spilled_max: u64) -> (Host, ConnectionId, u32) {
-    let mut host = Host::with_counters(Disk::default(), COUNTERS).with_spilled(spilled_max).start();
+    let mut host = Host::with_bounds(Disk::default(), COUNTERS, spilled_max).start();
     let ada = host.connect(1, ADMINISTRATOR);
     host.create(ada, "mail", 0);
     for number in 0..200 {
@@ -215,7 +215,7 @@ fn no_more_is_spilled_than_may_be() {
         );
         for again in [false, true] {
             if again {
-                host = Host::with_counters(host.disk, COUNTERS).with_spilled(spilled_max).start();
+                host = Host::with_bounds(host.disk, COUNTERS, spilled_max).start();
                 host.connect(1, ADMINISTRATOR);
             }
             for number in 0..documents {

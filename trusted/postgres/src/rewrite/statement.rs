@@ -110,40 +110,10 @@ pub(super) fn plan(
     if UNREAD.iter().any(begins) {
         return Ok(Action::Unchanged);
     }
-    let misfit = |lexeme: &crate::text::Lexeme| match &lexeme.token.token {
-        Token::Word(word) => catalog.misfit(&name_of(word)).cloned(),
-        _ => None,
-    };
-    if let Some(error) = lexemes.list.iter().find_map(misfit) {
-        return Err(error);
-    }
-    if makes_code(lexemes) {
-        let message =
-            "code that runs in the database does not name encrypted tables: there are no keys there";
-        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
-            .hint("Let the application run its statements.")
-            .at(text, lexemes.bytes(mention).start));
-    }
     if begins(&&PUBLICATION[..]) {
         return publication(text, lexemes);
     }
-    if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
-        let message = "a name in Unicode escapes is not read where encrypted tables are";
-        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
-            .hint("Write the name itself, in double quotes.")
-            .at(text, lexemes.bytes(at).start));
-    }
-    let tokens = || lexemes.list.iter().map(|lexeme| &lexeme.token.token);
-    let operators = tokens().filter(|token| is_operator(token)).count();
-    // `a = 1 OR a = 2` is as deep as it has ORs; `a = 1 = 1` is an error in PostgreSQL, and deep all the same.
-    let equals = tokens().filter(|token| **token == Token::Eq).count();
-    if operators > MAX_OPERATORS || equals > MAX_OPERATORS {
-        let message =
-            format!("a statement that names an encrypted table has {MAX_OPERATORS} operators at most");
-        return Err(
-            SqlError::new(sqlstate::STATEMENT_TOO_COMPLEX, message).hint("Use IN or = ANY for long lists.")
-        );
-    }
+    require_readable(text, lexemes, catalog, mention)?;
     let statement = parse(text, lexemes, mention)?;
     let mut analysis = Analysis::new(text, lexemes, catalog);
     match &statement {
@@ -171,6 +141,47 @@ pub(super) fn plan(
             finish(analysis, &results)
         }
     }
+}
+
+/// That a statement may be analysed at all.
+fn require_readable(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    mention: usize,
+) -> Result<(), SqlError> {
+    let misfit = |lexeme: &crate::text::Lexeme| match &lexeme.token.token {
+        Token::Word(word) => catalog.misfit(&name_of(word)).cloned(),
+        _ => None,
+    };
+    if let Some(error) = lexemes.list.iter().find_map(misfit) {
+        return Err(error);
+    }
+    if makes_code(lexemes) {
+        let message =
+            "code that runs in the database does not name encrypted tables: there are no keys there";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Let the application run its statements.")
+            .at(text, lexemes.bytes(mention).start));
+    }
+    if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
+        let message = "a name in Unicode escapes is not read where encrypted tables are";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Write the name itself, in double quotes.")
+            .at(text, lexemes.bytes(at).start));
+    }
+    let tokens = || lexemes.list.iter().map(|lexeme| &lexeme.token.token);
+    let operators = tokens().filter(|token| is_operator(token)).count();
+    // `a = 1 OR a = 2` is as deep as it has ORs; `a = 1 = 1` is an error in PostgreSQL, and deep all the same.
+    let equals = tokens().filter(|token| **token == Token::Eq).count();
+    if operators > MAX_OPERATORS || equals > MAX_OPERATORS {
+        let message =
+            format!("a statement that names an encrypted table has {MAX_OPERATORS} operators at most");
+        return Err(
+            SqlError::new(sqlstate::STATEMENT_TOO_COMPLEX, message).hint("Use IN or = ANY for long lists.")
+        );
+    }
+    Ok(())
 }
 
 /// A statement about a table's columns, with those beside it.

@@ -2,10 +2,11 @@
 //! another, or is refused; what cannot be analysed is refused, too.
 
 mod beside;
+mod planning;
 mod tables;
 mod targets;
 
-use super::kept::{Kept, Several, may_be_closed_by};
+use super::kept::{Kept, Several};
 use super::late_rows::LateRows;
 use super::names::Undo;
 use super::physical::{self, format_of, holding, laid_out, parse, steps, types_of};
@@ -24,9 +25,6 @@ use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::values::{Argument, Asker, Inputs, compute, stored_terms};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
-
-/// What every statement names that gives transactions an isolation level.
-const ISOLATION: &[u8] = b"isolation";
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -317,54 +315,6 @@ impl Requests<'_> {
     pub(super) fn orders(&self) -> Asker {
         let in_utc = self.shared.state().settings.is_utc();
         Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past, in_utc }
-    }
-
-    /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
-    async fn plan<'t>(
-        &mut self,
-        text: &'t [u8],
-        kept: bool,
-    ) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
-        if may_be_closed_by(text) {
-            self.may_keep = false;
-        }
-        if crate::rewrite::may_name(&String::from_utf8_lossy(text))
-            && !self.shared.state().pipeline.is_empty()
-        {
-            // What is named is known when what names it is complete.
-            replies::message(&mut self.out, b'H', |_| ());
-            self.write()
-                .await
-                .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
-            self.shared.at_most(0).await;
-        }
-        self.sees_the_past |= text.windows(ISOLATION.len()).any(|part| part.eq_ignore_ascii_case(ISOLATION));
-        if tables::sets_transaction(text) {
-            return Ok(None);
-        }
-        let catalog = self.catalog().await?;
-        let Ok(text) = std::str::from_utf8(text) else {
-            return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
-        };
-        if catalog.sensitive().may_be_in(text, false) {
-            // Read otherwise than PostgreSQL reads it, it might seem to name none.
-            self.shared.state().settings.require_readable()?;
-        }
-        let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
-        self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
-        for one in &mut planned {
-            self.settle(text, one, kept).await;
-        }
-        let as_whole = |one: &Planned| {
-            one.action == Action::Unchanged && one.naming.is_none() && one.span == (0..text.len())
-        };
-        if planned.iter().all(as_whole) {
-            return Ok(None);
-        }
-        self.shared.state().settings.require_readable()?;
-        self.behind.require_orders(&planned)?;
-        let unchanged = planned.iter().all(|one| one.action == Action::Unchanged);
-        Ok((!unchanged).then_some((text, planned)))
     }
 
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {

@@ -143,14 +143,28 @@ pub fn remove<S: SearchService>(
 ) -> Result<Summary, IndexError> {
     let mut work = Work::default();
     for root in roots {
-        let path = std::path::absolute(root).unwrap_or_else(|_| root.clone());
-        let below = ledger.below(&path).map(|(name, entry)| (name.to_owned(), entry.clone()));
-        work.gone.extend(below);
+        let path = named(root);
+        let before = work.gone.len();
+        work.gone.extend(ledger.below(&path).map(|(name, entry)| (name.to_owned(), entry.clone())));
+        if work.gone.len() == before {
+            let source = io::Error::new(io::ErrorKind::NotFound, "nothing of it is in the index");
+            return Err(IndexError::NoPath { path, source });
+        }
     }
     let mut summary = Summary::default();
     progress.begin(0, 0);
     run(collection, ledger, work, journal, progress, &mut summary)?;
     Ok(summary)
+}
+
+/// A path as it was named when it was indexed: what is left of it without links and `..`, the rest as it is.
+fn named(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    for there in absolute.ancestors() {
+        let (Ok(real), Ok(rest)) = (there.canonicalize(), absolute.strip_prefix(there)) else { continue };
+        return real.join(rest);
+    }
+    absolute
 }
 
 /// What a run has to do.

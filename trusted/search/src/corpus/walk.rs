@@ -38,6 +38,9 @@ pub(super) struct Found {
     pub(super) problems: Vec<Problem>,
 }
 
+/// A file that every store of this search has.
+const OF_A_STORE: &str = "client/keyring.key";
+
 /// The files at a path or below it. Symbolic links are not followed, but for the path itself; what begins with a dot is left
 /// out, but for folders of a Maildir.
 pub(super) fn walk(root: &Path, found: &mut Found) -> io::Result<()> {
@@ -51,6 +54,10 @@ pub(super) fn walk(root: &Path, found: &mut Found) -> io::Result<()> {
 }
 
 fn folder(path: &Path, depth: usize, found: &mut Found) {
+    // An index's own keys, and its record of other files, are no texts.
+    if path.join(OF_A_STORE).is_file() {
+        return;
+    }
     let is_maildir = ["cur", "new", "tmp"].iter().all(|name| path.join(name).is_dir());
     let mut entries = match list(path) {
         Ok(entries) => entries,
@@ -61,6 +68,10 @@ fn folder(path: &Path, depth: usize, found: &mut Found) {
         return found.problems.push(Problem::new(path, &what));
     }
     entries.sort();
+    if is_maildir {
+        // A message is moved from there to `cur` when it is read: it is found in one of them.
+        entries.sort_by_key(|entry| entry.file_name().is_none_or(|name| name != "new"));
+    }
     for path in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let metadata = match fs::symlink_metadata(&path) {

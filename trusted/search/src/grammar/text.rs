@@ -6,7 +6,7 @@ use crate::formula::Formula;
 /// Reads the `$search` of a `$text`. None if it denies only, or says nothing: then MongoDB finds nothing.
 ///
 /// A quotation mark that is never closed begins no phrase, and no string is refused for its form, as there. Where there are
-/// phrases and words, the words decide nothing; they are kept beside a phrase for the order of what is found.
+/// phrases and words, the words decide nothing; they are kept beside the phrases for the order of what is found.
 ///
 /// # Errors
 /// Too long, or too many parts.
@@ -21,7 +21,7 @@ pub fn text_search(search: &str) -> Result<Option<Formula>, QueryError> {
     let mut all = phrases.clone();
     let mut any = words;
     if !any.is_empty() {
-        any.extend(phrases.into_iter().next());
+        any.extend(phrases);
         all.push(join(any, Formula::Any));
     }
     if all.is_empty() {

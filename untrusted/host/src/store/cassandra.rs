@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
-use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
+use scylla::policies::timestamp_generator::TimestampGenerator;
 use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Requests under way at a time for one batch.
 const REQUESTS: usize = 64;
@@ -61,6 +62,40 @@ pub struct CassandraStore {
 
 fn failed(error: impl Display) -> StoreError {
     StoreError(format!("Cassandra: {error}"))
+}
+
+/// Which of two changes of one row is the later one says this clock, not those of the nodes that happen to take them. It
+/// never goes back: not behind what an earlier host has written, either, whose clock was ahead.
+#[derive(Default)]
+struct Clock(AtomicI64);
+
+impl Clock {
+    /// Microseconds, of which each call has its own.
+    fn next(&self, now: i64) -> i64 {
+        let later = |last: i64| Some(now.max(last.saturating_add(1)));
+        let last = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        last.ok().and_then(later).unwrap_or(now)
+    }
+
+    /// Goes on behind the times at which the state that is there was written: it is written last, behind all entries.
+    async fn go_on_behind(&self, session: &Session, keyspace: &str) -> Result<(), StoreError> {
+        let text = format!("SELECT MAX(WRITETIME(sealed)) FROM {keyspace}.iee_state");
+        let mut newest = session.prepare(text).await.map_err(failed)?;
+        newest.set_consistency(Consistency::Quorum);
+        newest.set_is_idempotent(true);
+        let found = patiently(|| session.execute_unpaged(&newest, &[])).await?;
+        let found = found.into_rows_result().map_err(failed)?;
+        let newest = found.maybe_first_row::<(Option<i64>,)>().map_err(failed)?.and_then(|(newest,)| newest);
+        self.0.fetch_max(newest.unwrap_or_default(), Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl TimestampGenerator for Clock {
+    fn next_timestamp(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.next(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
 }
 
 /// Whether the same request may succeed a little later.
@@ -116,9 +151,12 @@ impl CassandraStore {
                 "{keyspace:?} is no name of a keyspace: letters, digits and _, at most 48"
             )));
         }
-        // Which of two changes of one row is the later one says this clock, not those of the nodes that happen to take them.
-        let clock = Arc::new(MonotonicTimestampGenerator::new());
-        let session = SessionBuilder::new().known_nodes(nodes).timestamp_generator(clock).build().await;
+        let clock = Arc::new(Clock::default());
+        let session = SessionBuilder::new()
+            .known_nodes(nodes)
+            .timestamp_generator(Arc::clone(&clock) as _)
+            .build()
+            .await;
         let session = session.map_err(failed)?;
         let tables = [
             format!(
@@ -139,6 +177,7 @@ impl CassandraStore {
             session.query_unpaged(statement, &[]).await.map_err(failed)?;
             session.await_schema_agreement().await.map_err(failed)?;
         }
+        clock.go_on_behind(&session, keyspace).await?;
         let prepare = async |text: String| {
             let mut prepared = session.prepare(text).await.map_err(failed)?;
             prepared.set_consistency(Consistency::Quorum);
@@ -281,5 +320,16 @@ impl Store for CassandraStore {
             patiently(|| self.session.execute_unpaged(statement, named(&last))).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+
+    #[test]
+    fn the_clock_goes_on_behind_what_was_written() {
+        let clock = Clock::default();
+        assert_eq!([5, 9, 3, 9, 20].map(|now| clock.next(now)), [5, 9, 10, 11, 20]);
     }
 }

@@ -5,15 +5,14 @@
 //! a file, with the hash before it. A file of another day, or one that was written by hand, does not lead to the hash that the TPM has.
 
 use super::{ended, hexadecimal, run};
-use crate::counter::Counter;
+use crate::counter::{Counter, locked};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 type Hash = [u8; 32];
 
@@ -57,7 +56,7 @@ impl TpmCounter {
             index: format!("{index:#x}"),
             path,
             directory: directory.to_path_buf(),
-            turn: Mutex::new(locked(&directory.join("counter.lock"))?),
+            turn: Mutex::new(locked(&directory.join("counter.lock"), PATIENCE)?),
         };
         let new = Kept { before: [0; 32], value: 0, next: None };
         let kept = counter.kept()?;
@@ -197,22 +196,6 @@ impl Kept {
             .try_into()
             .ok()?;
         words.next().is_none().then_some(Self { before, value, next })
-    }
-}
-
-/// A file that is locked as long as it, or a copy of it, is open anywhere.
-fn locked(path: &Path) -> io::Result<File> {
-    let file = File::options().create(true).append(true).open(path)?;
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(Duration::from_millis(20)),
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other(format!("{}: another host has this counter", path.display())));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
     }
 }
 

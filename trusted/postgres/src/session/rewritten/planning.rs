@@ -1,0 +1,60 @@
+//! What becomes of a text.
+
+use super::super::kept::may_be_closed_by;
+use super::{Requests, tables};
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Action, Planned};
+use crate::replies;
+
+/// What every statement names that gives transactions an isolation level.
+const ISOLATION: &[u8] = b"isolation";
+
+impl Requests<'_> {
+    /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
+    pub(super) async fn plan<'t>(
+        &mut self,
+        text: &'t [u8],
+        kept: bool,
+    ) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
+        if may_be_closed_by(text) {
+            self.may_keep = false;
+        }
+        if crate::rewrite::may_name(&String::from_utf8_lossy(text))
+            && !self.shared.state().pipeline.is_empty()
+        {
+            // What is named is known when what names it is complete.
+            replies::message(&mut self.out, b'H', |_| ());
+            self.write()
+                .await
+                .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
+            self.shared.at_most(0).await;
+        }
+        self.sees_the_past |= text.windows(ISOLATION.len()).any(|part| part.eq_ignore_ascii_case(ISOLATION));
+        if tables::sets_transaction(text) {
+            return Ok(None);
+        }
+        let catalog = self.catalog().await?;
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
+        };
+        if catalog.sensitive().may_be_in(text, false) {
+            // Read otherwise than PostgreSQL reads it, it might seem to name none.
+            self.shared.state().settings.require_readable()?;
+        }
+        let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
+        self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
+        for one in &mut planned {
+            self.settle(text, one, kept).await;
+        }
+        let as_whole = |one: &Planned| {
+            one.action == Action::Unchanged && one.naming.is_none() && one.span == (0..text.len())
+        };
+        if planned.iter().all(as_whole) {
+            return Ok(None);
+        }
+        self.shared.state().settings.require_readable()?;
+        self.behind.require_orders(&planned)?;
+        let unchanged = planned.iter().all(|one| one.action == Action::Unchanged);
+        Ok((!unchanged).then_some((text, planned)))
+    }
+}
