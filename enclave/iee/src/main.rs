@@ -40,6 +40,7 @@ fn sealing_key(path: &Path) -> io::Result<Key> {
             file.write_all(key.expose())?;
             file.sync_all()?;
             fs::rename(new, path)?;
+            File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
             Ok(key)
         }
         Ok(mut file) => {

@@ -87,6 +87,17 @@ async fn an_update_makes_no_more_than_a_document_may_have() {
     }
 }
 
+/// An update of each element looks at the document once, not once for each.
+#[tokio::test]
+async fn an_update_of_each_element_of_a_large_array_is_done() {
+    let (mut client, _directory) = under("").await;
+    let elements: Vec<Bson> = (0..300_000).map(Bson::Int32).collect();
+    client.ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": elements }] }).await;
+    let update = doc! { "q": { "_id": 1 }, "u": { "$inc": { "a.$[]": 1 } } };
+    let reply = client.ok(doc! { "update": "c", "updates": [update] }).await;
+    assert_eq!(reply.get_i32("nModified").unwrap(), 1, "{reply}");
+}
+
 #[tokio::test]
 async fn expressions_hold_and_compute_no_more_than_they_may() {
     let (mut client, _directory) = under("").await;

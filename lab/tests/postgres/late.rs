@@ -1,11 +1,15 @@
 //! What a client goes on to send behind an error, and texts that seem to name no encrypted table: none of it is for the database.
 
+use crate::bound::Raw;
 use crate::dev::Dev;
 use crate::extended::connect;
 use crate::twins::relay::Relay;
 use arras_lab::private_postgres::PrivatePostgres;
 use bytes::{Bytes, BytesMut};
 use futures_util::SinkExt;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
+use std::net::SocketAddr;
 use std::pin::pin;
 use tokio_postgres::{Client, Error};
 
@@ -15,11 +19,14 @@ name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
 salary = { id = "3e1f5b6c7d809a2b", type = "int", operations = ["equality", "order"] }
 memo = { id = "5f0c9d3e21b7a846", type = "text" }
 
+[tables."public.named"]
+name = { id = "7a1b2c3d4e5f6a09", type = "text", operations = ["equality"] }
+
 [tables."public.peopleÄ"]
 memo = { id = "0a4477c1d2e8f693", type = "text" }
 "#;
 
-const CREATE: &str = "CREATE TABLE people (id int, name text, salary int DEFAULT 41, memo text); CREATE TABLE notes (id int, body text); \
+const CREATE: &str = "CREATE TABLE people (id int, name text, salary int DEFAULT 41, memo text); CREATE TABLE notes (id int, body text); CREATE TABLE named (id int, name text); \
                       CREATE TABLE \"peopleÄ\" (id int, memo text); INSERT INTO notes VALUES (1, 'a'), (2, 'b'), (3, 'c')";
 
 /// A proxy whose way to the database is kept.
@@ -35,6 +42,12 @@ async fn recorded() -> (PrivatePostgres, Relay, Dev, Client) {
 fn sent(relay: &Relay, word: &str) -> bool {
     let is_in = |bytes: &[u8]| bytes.windows(word.len()).any(|part| part == word.as_bytes());
     relay.recorded().iter().any(|connection| is_in(&connection.sent))
+}
+
+fn address(proxy: &Dev) -> SocketAddr {
+    let uri = proxy.uri("postgres");
+    let behind = uri.rsplit(['@', '/']).nth(1).unwrap();
+    behind.parse().unwrap()
 }
 
 fn code(error: &Error) -> &str {
@@ -80,25 +93,50 @@ async fn rows_behind_one_that_is_wrong_do_not_reach_the_database() {
 fn rows_that_are_sent_ahead_do_not_reach_the_database() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (_server, relay, proxy, _client) = runtime.block_on(recorded());
-    let address =
-        proxy.uri("postgres").rsplit('@').next().unwrap().split('/').next().unwrap().parse().unwrap();
-    let mut raw = crate::bound::Raw::connect(address);
+    let mut raw = Raw::connect(address(&proxy));
     let mut out = BytesMut::new();
-    use postgres_protocol::message::frontend;
     for text in ["COPY people (id, name, salary) FROM STDIN", "COPY people (id, nothing) FROM STDIN"] {
         frontend::query(text, &mut out).unwrap();
-        for row in ["1\tEve\tmany\n", "2\tSecretAhead\t5\n"] {
-            out.extend_from_slice(b"d");
-            out.extend_from_slice(&(row.len() as u32 + 4).to_be_bytes());
-            out.extend_from_slice(row.as_bytes());
-        }
-        frontend::copy_done(&mut out);
+        rows(&mut out, &["1\tEve\tmany\n", "2\tSecretAhead\t5\n"]);
         let came = raw.ask(&out.split());
         assert!(came.iter().any(|(kind, _)| *kind == b'E'), "{text}");
         assert!(!sent(&relay, "SecretAhead"), "{text}");
     }
     assert!(raw.query("SELECT 1").iter().any(|(kind, _)| *kind == b'D'));
     assert!(!sent(&relay, "SecretAhead"));
+}
+
+fn rows(out: &mut BytesMut, rows: &[&str]) {
+    for row in rows {
+        out.extend_from_slice(b"d");
+        out.extend_from_slice(&(u32::try_from(row.len()).unwrap() + 4).to_be_bytes());
+        out.extend_from_slice(row.as_bytes());
+    }
+    frontend::copy_done(out);
+}
+
+/// Rows of a plain table behind those of an encrypted one, before the client synchronises.
+#[test]
+fn rows_of_one_table_behind_those_of_another_are_stored() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (_server, relay, proxy, client) = runtime.block_on(recorded());
+    let mut raw = Raw::connect(address(&proxy));
+    let mut out = BytesMut::new();
+    for (text, row) in
+        [("COPY people (id, name) FROM STDIN", "9\tIda\n"), ("COPY notes FROM STDIN", "9\tplain words\n")]
+    {
+        frontend::parse("", text, [], &mut out).unwrap();
+        let bound =
+            frontend::bind("", "", [], std::iter::empty::<()>(), |(), _| Ok(IsNull::Yes), [], &mut out);
+        assert!(bound.is_ok());
+        frontend::execute("", 0, &mut out).unwrap();
+        rows(&mut out, &[row]);
+    }
+    frontend::sync(&mut out);
+    let came = raw.ask(&out);
+    assert!(came.iter().all(|(kind, _)| *kind != b'E'), "{came:?}");
+    assert_eq!(runtime.block_on(count(&client, "name = 'Ida'")), 1);
+    assert!(sent(&relay, "plain words") && !sent(&relay, "Ida"));
 }
 
 #[tokio::test]
@@ -108,6 +146,8 @@ async fn constants_and_code_that_were_not_seen_do_not_reach_the_database() {
         "INSERT INTO people (id, memo) SELECT id, (body) || 'secret' FROM notes",
         "INSERT INTO people (id, memo) SELECT id, CAST(body AS text) || 'secret' FROM notes",
         "INSERT INTO people (id, memo) SELECT id, (ARRAY[body, 'secret'])[1] FROM notes",
+        "INSERT INTO people (id, memo) SELECT id, CASE WHEN body IS DISTINCT FROM 'x' THEN 'secret' ELSE body END FROM notes",
+        "INSERT INTO people (id, memo) SELECT id, body || B'101'::text || 'secret' FROM notes",
         "DO 'BEGIN INSERT INTO people (id, memo) VALUES (1, ''secret''); END'",
         "DO E'BEGIN INSERT INTO people (id, memo) VALUES (1, ''secret''); END'",
         "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS 'INSERT INTO people (id, memo) VALUES (1, ''secret'')'",
@@ -121,6 +161,11 @@ async fn constants_and_code_that_were_not_seen_do_not_reach_the_database() {
         assert!(!sent(&relay, "secret"), "{text}");
     }
     client.simple_query("CREATE PUBLICATION p FOR TABLE people; DROP PUBLICATION p").await.unwrap();
+    // It names another.
+    client
+        .simple_query("CREATE FUNCTION of_peoples() RETURNS text LANGUAGE sql AS $$SELECT 'peoples'::text$$")
+        .await
+        .unwrap();
     // A list in brackets is one expression.
     client.simple_query("INSERT INTO people (id, name) VALUES (1, 'a'), (3, 'c')").await.unwrap();
     let chosen = "UPDATE people SET name = CASE WHEN ARRAY[id,2] = ARRAY[1,2] THEN 'secret' ELSE name END, id = id + 1";
@@ -140,15 +185,15 @@ async fn constants_and_code_that_were_not_seen_do_not_reach_the_database() {
 
 #[tokio::test]
 async fn what_is_copied_or_chosen_by_a_number_is_as_in_plaintext() {
-    let (_server, _relay, _proxy, client) = recorded().await;
+    let (server, _relay, _proxy, client) = recorded().await;
     let mut copy = pin!(client.copy_in::<_, Bytes>("COPY people (id) FROM STDIN").await.unwrap());
     copy.send(Bytes::from_static(b"1\n2\n")).await.unwrap();
     assert_eq!(copy.finish().await.unwrap(), 2);
     assert_eq!(count(&client, "salary = 41").await, 2);
     for text in [
-        "INSERT INTO \"peopleÄ\" (memo, id) SELECT 'Ann', id FROM notes ORDER BY 2 DESC LIMIT 1",
-        "INSERT INTO \"peopleÄ\" (memo, id) SELECT DISTINCT ON (2) 'Ann', id FROM notes",
-        "INSERT INTO \"peopleÄ\" (memo, id) SELECT 'Ann', id FROM notes GROUP BY 2",
+        "INSERT INTO named (name, id) SELECT 'Ann', id FROM notes ORDER BY 2 DESC LIMIT 1",
+        "INSERT INTO named (name, id) SELECT DISTINCT ON (2) 'Ann', id FROM notes",
+        "INSERT INTO named (name, id) SELECT 'Ann', id FROM notes GROUP BY 2",
     ] {
         let answer = client.simple_query(text).await;
         let refused = answer.err().unwrap_or_else(|| panic!("{text}"));
@@ -159,6 +204,27 @@ async fn what_is_copied_or_chosen_by_a_number_is_as_in_plaintext() {
         .await
         .unwrap();
     assert_eq!(count(&client, "name = 'Ann' AND id = 3").await, 1);
+    // Bytes would fit as they are.
+    client
+        .batch_execute("CREATE TABLE staged (id int, memo bytea); INSERT INTO staged VALUES (99, 'secret')")
+        .await
+        .unwrap();
+    let _ = client.simple_query("INSERT INTO \"peopleÄ\" SELECT * FROM staged").await;
+    let direct = connect(&server.uri("postgres")).await;
+    let bare = "SELECT count(*) FROM \"peopleÄ\" WHERE position('secret'::bytea IN memo) > 0";
+    assert_eq!(direct.query_one(bare, &[]).await.unwrap().get::<_, i64>(0), 0);
+    client.batch_execute("DELETE FROM \"peopleÄ\"").await.unwrap();
+    // Where nothing takes more places than it had, numbers stay.
+    for text in [
+        "INSERT INTO \"peopleÄ\" (id) SELECT id FROM notes ORDER BY 1",
+        "INSERT INTO \"peopleÄ\" SELECT * FROM notes",
+        "INSERT INTO \"peopleÄ\" SELECT n.* FROM notes AS n ORDER BY n.id",
+    ] {
+        client.simple_query(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    }
+    let rows =
+        client.query("SELECT memo FROM \"peopleÄ\" WHERE memo IS NOT NULL ORDER BY id", &[]).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["a", "a", "b", "b", "c", "c"]);
 }
 
 /// Rows of two parts may lie in one place.
@@ -219,7 +285,18 @@ async fn a_chain_of_operators_does_not_end_the_proxy() {
         let text = format!("SELECT 1 FROM people WHERE 1{}", link.repeat(999));
         let _ = client.simple_query(&text).await;
     }
-    let text = format!("SELECT 1 FROM people{}", " INTERSECT SELECT 1".repeat(100_000));
+    for text in [
+        format!("SELECT 1 FROM people{}", " INTERSECT SELECT 1".repeat(100_000)),
+        format!("SELECT 1 FROM people{}", " MINUS SELECT 1".repeat(100_000)),
+        format!("SELECT 1 FROM people WHERE true{}", " XOR true".repeat(200_000)),
+        format!("SELECT 1 FROM people WHERE 1{}", " OPERATOR(pg_catalog.+) 1".repeat(100_000)),
+        format!("CREATE VIEW v AS SELECT 1 FROM people WHERE 1{} > 0", "+1".repeat(200_000)),
+        format!("CREATE TABLE \"peopleÄ\" (id int DEFAULT 1{})", "+1".repeat(200_000)),
+    ] {
+        assert_eq!(code(&client.simple_query(&text).await.unwrap_err()), "54001", "{}", &text[..60]);
+    }
+    client.simple_query("PREPARE p AS INSERT INTO people (id, name) VALUES (1, $1)").await.unwrap();
+    let text = format!("EXECUTE p('a'{})", "||'a'".repeat(200_000));
     assert_eq!(code(&client.simple_query(&text).await.unwrap_err()), "54001");
     assert_eq!(count(&client, "name = 'Ann'").await, 0);
 }

@@ -6,6 +6,7 @@ use super::observed::{self, Call};
 use super::statistics::{judge_order, judge_share};
 use super::system::{Making, System};
 use arras_lab::wire_client::WireClient;
+use arras_planner::kinds::{self, Availability, OrderProtocol};
 use arras_primitives::ggm;
 use arras_protocol::write::{self, Step};
 use arras_protocol::{RowId, arx_eq, documents, unique};
@@ -281,4 +282,39 @@ fn rows_of_values_are_read_in_no_order() {
     let found = rows[..half].iter().filter(|row| one.contains(*row)).count();
     judge_share("rows of one value among the first read", [2 * half, half, half], found, &mut failures);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// `THREATS.md` and the values of leakage say of every protocol alike that who watches knows which entry is which document's: both
+/// are steps of one write. A kind of index for which that is not so would be worth more than is said of it, or less.
+#[test]
+fn an_entry_comes_and_goes_in_one_write_with_its_document() {
+    let mut attacked = start();
+    let mut indexes = vec![
+        ("of_equality".to_owned(), doc! { "key": { "a": "hashed" } }),
+        ("of_unique".to_owned(), doc! { "key": { "a": 1 }, "unique": true }),
+    ];
+    let shipped = |order: &OrderProtocol| order.kind().availability == Availability::Available;
+    for order in kinds::of_orders().filter(shipped) {
+        let options = doc! { "arras": { "order": order.name() } };
+        indexes.push((format!("of_{}", order.name()), doc! { "key": { "a": 1 }, "storageEngine": options }));
+    }
+    assert!(indexes.len() > 6, "{indexes:?}");
+    for (collection, mut index) in indexes {
+        index.insert("name", "index");
+        attacked.run(doc! { "createIndexes": &collection, "indexes": [index] });
+        let inserted = attacked.insert(&collection, vec![doc! { "_id": 1, "a": 5_i64 }]);
+        let removal = doc! { "delete": &collection, "deletes": [{ "q": { "_id": 1 }, "limit": 1 }] };
+        let removed = attacked.watch(|attacked| attacked.run(removal));
+        for (what, calls) in [("inserted", inserted), ("removed", removed)] {
+            let writes = observed::writes(&calls);
+            let is_document = |step: &Step| matches!(step, Step::Documents(_));
+            let whole = writes.iter().filter(|write| write.steps.iter().any(is_document));
+            let of_index = whole.map(|write| write.steps.iter().filter(|step| !is_document(step)).count());
+            let of_index: Vec<usize> = of_index.collect();
+            // The unique index of `_id` has its own beside.
+            let [steps] = of_index[..] else { panic!("{collection}: {what} in {} writes", of_index.len()) };
+            let least = if what == "inserted" || collection != "of_equality" { 2 } else { 1 };
+            assert!(steps >= least, "{collection}: {what} with {steps} steps of indexes");
+        }
+    }
 }

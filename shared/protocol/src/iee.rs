@@ -7,8 +7,8 @@
 //!
 //! *Framing*, on whatever pair of streams the enclave inherits: the length of the body as `u32`, little endian, at most
 //! [`FRAME_BYTES_MAX`], then the body, an [`Incoming`] or an [`Outgoing`] in the codec of this crate. The first frame is
-//! [`Incoming::Launch`]; the enclave then loads its state and says [`Outgoing::Ready`]. Clients may be connected before:
-//! what they say waits.
+//! [`Incoming::Launch`]; the enclave then loads its state and says [`Outgoing::Ready`]. There are no clients
+//! before that.
 //!
 //! *What the host sees.* Of an update: its numbers of documents and of pairs, from the length of the client's message, of
 //! the log's record and of the puts, which are one entry a pair in a random order; nothing of keywords, documents or

@@ -200,7 +200,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             steps.add(of_index);
             let steps = steps.in_order(&mut self.settings.random.rng());
             let performed = self.intents.perform(&*self.channel, steps, self.state_changes(state)).await;
-            performed.map_err(error::write)?;
+            // Whatever becomes of these, nothing of the caller's write is recorded: it may be tried again.
+            performed.map_err(|error| match error {
+                WriteError::InDoubt(why) | WriteError::HaltedInDoubt(why) => {
+                    let message = format!("the server cannot be reached ({why}); nothing was written");
+                    error::of(Fault::Unreachable, message)
+                }
+                WriteError::Undecided(why) => error::of(
+                    Fault::Unreachable,
+                    format!("an index could not be made ready ({why}); nothing was written"),
+                ),
+                other => error::write(other),
+            })?;
             preceding.acknowledged().map_err(error::index)?;
         }
         Ok(())

@@ -50,6 +50,8 @@ pub(crate) enum ConnectionFailure {
     Idle(Duration),
     #[error("its place was given to another: it was idle for longest, and there are too many connections")]
     GaveWay,
+    #[error("a large message came too slowly while others waited for the room that it had")]
+    Slow,
     #[error("protocol violation: {0}")]
     Protocol(WireError),
 }
@@ -187,7 +189,7 @@ async fn read_whole<IO: AsyncRead + Unpin>(
         tokio::select! {
             biased;
             filled = passing.fill(stream, &mut bytes, header.message_bytes, || place.wait()) => filled?,
-            () = memory.to_be_given_up() => return Err(ConnectionFailure::GaveWay),
+            () = memory.to_be_given_up() => return Err(ConnectionFailure::Slow),
         }
     }
     if bytes.len() < header.message_bytes {

@@ -80,6 +80,9 @@ impl Memory {
         if bytes <= UNCOUNTED_BYTES {
             return None;
         }
+        if let Ok(permit) = Arc::clone(&self.requests).try_acquire_many_owned(permits(bytes)) {
+            return Some(Share { permit });
+        }
         let _waiting = Waiting::among(&self.waiting);
         // It is never closed.
         let permit = Arc::clone(&self.requests).acquire_many_owned(permits(bytes)).await.ok()?;

@@ -63,6 +63,15 @@ impl Catalog {
         self.misfits.iter().find(|((_, table), _)| table == name).map(|(_, error)| error)
     }
 
+    /// May a text name one of them?
+    pub(crate) fn has_misfit_in(&self, text: &str) -> bool {
+        let mut names = self.misfits.keys().peekable();
+        names.peek().is_some() && {
+            let folded = text.to_lowercase();
+            names.any(|(_, name)| folded.contains(&name.to_lowercase()))
+        }
+    }
+
     /// What is wrong with tables.
     pub fn misfits(&self) -> impl Iterator<Item = &SqlError> {
         self.misfits.values()

@@ -84,7 +84,10 @@ fn plan_one(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>) -> 
         None => Ok(Action::Unchanged),
         Some(at) => {
             let action = statement::plan(text, statement, catalog, at);
-            if let Some(table) = foreseen::table(text, statement, catalog, at) {
+            // What was refused may be too deep to be read, too.
+            if action.is_ok()
+                && let Some(table) = foreseen::table(text, statement, catalog, at)
+            {
                 catalog.to_mut().add(table);
             }
             action

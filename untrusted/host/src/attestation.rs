@@ -66,6 +66,7 @@ fn make(path: &Path) -> io::Result<Vec<u8>> {
     file.write_all(pkcs8.as_ref())?;
     file.sync_all()?;
     fs::rename(new, path)?;
+    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
     Ok(pkcs8.as_ref().to_vec())
 }
 

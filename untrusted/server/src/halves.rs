@@ -8,6 +8,51 @@ use arras_protocol::write::Step;
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Storage, Write};
 
+type Documents = arras_protocol::documents::Documents;
+type Unique = arras_protocol::unique::Unique;
+type ArxEq = arras_protocol::arx_eq::ArxEq;
+type ArxEqEntries = arras_protocol::arx_eq::Entries;
+type ArxRange = arras_protocol::arx_range::ArxRange;
+type BPlus = arras_protocol::bplus::BPlus;
+type Pope = arras_protocol::pope::Pope;
+type Mope = arras_protocol::mope::index::Mope;
+#[cfg(feature = "lab")]
+type KerschbaumTueno = arras_protocol::kerschbaum_tueno::KerschbaumTueno;
+#[cfg(feature = "lab")]
+type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
+#[cfg(feature = "lab")]
+type PathOram = arras_protocol::path_oram::PathOram;
+
+/// Number and name of a protocol.
+const fn named<P: Protocol>() -> (ProtocolId, &'static str) {
+    (P::ID, P::NAME)
+}
+
+/// Numbers and names of all that are answered here.
+const NAMES: &[(ProtocolId, &str)] = &[
+    named::<arras_protocol::hello::Hello>(),
+    named::<arras_protocol::write::Write>(),
+    named::<Documents>(),
+    named::<Unique>(),
+    named::<ArxEq>(),
+    named::<ArxEqEntries>(),
+    named::<ArxRange>(),
+    named::<BPlus>(),
+    named::<Pope>(),
+    named::<Mope>(),
+    #[cfg(feature = "lab")]
+    named::<KerschbaumTueno>(),
+    #[cfg(feature = "lab")]
+    named::<LogarithmicBrc>(),
+    #[cfg(feature = "lab")]
+    named::<PathOram>(),
+];
+
+/// The name of a protocol, for the log.
+pub(crate) fn name(protocol: ProtocolId) -> &'static str {
+    NAMES.iter().find(|(known, _)| *known == protocol).map_or("unknown", |(_, name)| name)
+}
+
 /// Answers a request of the protocol of a number. `incarnation`: of the server, for what is valid in one only.
 pub(crate) fn answer<S: Storage>(
     store: &S,
@@ -15,14 +60,6 @@ pub(crate) fn answer<S: Storage>(
     protocol: ProtocolId,
     body: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
-    type Documents = arras_protocol::documents::Documents;
-    type Unique = arras_protocol::unique::Unique;
-    type ArxEq = arras_protocol::arx_eq::ArxEq;
-    type ArxEqEntries = arras_protocol::arx_eq::Entries;
-    type ArxRange = arras_protocol::arx_range::ArxRange;
-    type BPlus = arras_protocol::bplus::BPlus;
-    type Pope = arras_protocol::pope::Pope;
-    type Mope = arras_protocol::mope::index::Mope;
     match protocol {
         Documents::ID => documents::answer(store, request::<Documents>(body)?),
         Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
@@ -54,9 +91,6 @@ pub(crate) fn answer<S: Storage>(
 /// The same for protocols that only the laboratory runs.
 #[cfg(feature = "lab")]
 fn answer_in_lab<S: Storage>(store: &S, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    type KerschbaumTueno = arras_protocol::kerschbaum_tueno::KerschbaumTueno;
-    type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
-    type PathOram = arras_protocol::path_oram::PathOram;
     match protocol {
         KerschbaumTueno::ID => {
             Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
@@ -107,4 +141,25 @@ fn within_a_write(is_change: bool) -> Result<(), Refusal> {
 pub(crate) fn request<P: Protocol>(body: &[u8]) -> Result<P::Request, Refusal> {
     codec::decode_expanding(body, P::REQUEST_EXPANSION)
         .map_err(|_| Refusal::Malformed(format!("not a request of {}", P::NAME)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arras_storage::Memory;
+
+    #[test]
+    fn every_number_that_is_answered_has_a_name_of_its_own() {
+        let store = Memory::new();
+        for number in 0..=u8::MAX {
+            let protocol = ProtocolId(number);
+            // What concerns the whole server is answered elsewhere.
+            let of_all = ["hello", "write"].contains(&name(protocol));
+            let answered = answer(&store, 1, protocol, &[]);
+            let unknown = matches!(&answered, Err(Refusal::Malformed(why)) if why.starts_with("no protocol"));
+            assert!(of_all || unknown == (name(protocol) == "unknown"), "{number}: {answered:?}");
+        }
+        let names: std::collections::BTreeSet<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+        assert_eq!(names.len(), NAMES.len());
+    }
 }

@@ -53,6 +53,7 @@ pub(super) fn apply_all(
             continue;
         }
         for path in resolve::resolve(&change.path, document, context)? {
+            made += padding(document, &path).saturating_mul(size_of::<Bson>());
             apply(&change.operator, &path, document, context)?;
             bound(document, &path, &mut made)?;
             touched.push(path);
@@ -66,14 +67,29 @@ pub(super) fn apply_all(
     resolve::check_conflicts(touched)
 }
 
+/// How many places of arrays come before that of a path and are not there.
+fn padding(document: &Document, path: &[String]) -> usize {
+    let Some((first, rest)) = path.split_first() else { return 0 };
+    let mut holder = document.get(first);
+    for component in rest {
+        holder = match holder {
+            Some(Bson::Document(inner)) => inner.get(component),
+            Some(Bson::Array(array)) => match path::offset_of(component) {
+                Some(offset) if offset > array.len() => return offset - array.len(),
+                offset => offset.and_then(|offset| array.get(offset)),
+            },
+            _ => return 0,
+        };
+    }
+    0
+}
+
 /// That what the paths of one update were given, and what was filled in on the way there, is no more than a document may have:
 /// before all of it is there.
 fn bound(document: &Document, path: &[String], made: &mut usize) -> Result<(), QueryError> {
-    // Places up to there may be new.
-    let filled = path.iter().filter_map(|component| path::offset_of(component)).max().unwrap_or(0);
     let given =
         path::exact(document, path).map_or(Ok(0), |value| limits::value_bytes(value, limits::DEPTH_MAX));
-    *made = made.saturating_add(given?).saturating_add(filled.saturating_mul(size_of::<Bson>()));
+    *made = made.saturating_add(given?);
     if *made <= MADE_BYTES_MAX {
         return Ok(());
     }

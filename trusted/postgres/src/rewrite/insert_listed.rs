@@ -496,7 +496,7 @@ impl Analysis<'_> {
             match lexeme.token.token {
                 Token::LParen | Token::LBracket => depth += 1,
                 Token::RParen | Token::RBracket => depth = depth.checked_sub(1)?,
-                _ if depth == 0 && self.lexemes.is_word(at, "from") => return Some(at),
+                _ if depth == 0 && self.is_clause(at, "from") => return Some(at),
                 _ => {}
             }
         }

@@ -15,7 +15,7 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value, Verb};
 use sqlparser::ast::{
-    Expr, Insert, OnConflictAction, OnInsert, Query, Select, SetExpr, TableFactor, TableObject,
+    Expr, Insert, OnConflictAction, OnInsert, Query, Select, SelectItem, SetExpr, TableFactor, TableObject,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -228,16 +228,20 @@ impl Analysis<'_> {
             .iter()
             .all(|from| is_table(&from.relation) && from.joins.iter().all(|join| is_table(&join.relation)));
         let texts = self.texts_of_items(select);
-        let of_columns = |(place, value): (usize, &Expr)| {
-            matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
-                || constant(self.lexemes, value).is_some()
-                || texts.get(place).is_some_and(|tokens| !self.holds_constants(tokens.clone()))
+        let of_columns = |(item, tokens): (&SelectItem, &Range<usize>)| match item {
+            SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. } => {
+                matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+                    || constant(self.lexemes, value).is_some()
+                    || !self.holds_constants(tokens.clone())
+            }
+            SelectItem::ExprWithAliases { .. } => !self.holds_constants(tokens.clone()),
+            SelectItem::QualifiedWildcard(..) | SelectItem::Wildcard(_) => true,
         };
         source.with.is_none()
             && !select.from.is_empty()
             && tables
-            && items(select).count() == texts.len()
-            && items(select).enumerate().all(of_columns)
+            && select.projection.len() == texts.len()
+            && select.projection.iter().zip(&texts).all(of_columns)
     }
 
     /// The tokens of each result of a query, from its comma to the next.
@@ -384,6 +388,7 @@ fn is_constant(token: &Token) -> bool {
             | Token::DollarQuotedString(_)
             | Token::NationalStringLiteral(_)
             | Token::HexStringLiteral(_)
+            | Token::SingleQuotedByteStringLiteral(_)
     )
 }
 

@@ -46,6 +46,21 @@ impl Sensitive {
         folded.contains("u&\"") || self.folded.iter().any(|name| folded.contains(name))
     }
 
+    /// Does code in small letters have the name of an encrypted table as a word of its own?
+    fn names_within(&self, folded: &str) -> bool {
+        let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+        let is_word = |at: usize, name: &str| {
+            let (before, behind) = (folded.get(..at), folded.get(at + name.len()..));
+            !before.is_some_and(|before| before.ends_with(is_letter))
+                && !behind.is_some_and(|behind| behind.starts_with(is_letter))
+        };
+        folded.contains("u&\"")
+            || self
+                .folded
+                .iter()
+                .any(|name| folded.match_indices(name.as_str()).any(|(at, _)| is_word(at, name)))
+    }
+
     /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts, and in
     /// any string of a statement that runs or makes code: the string may be the body of a function or a block.
     pub(super) fn mention(&self, statement: &Lexemes) -> Option<usize> {
@@ -55,14 +70,14 @@ impl Sensitive {
                 (self.tables.contains(&name_of(word)) && !is_keyword(statement, at))
                     || is_escaped(statement, at)
             }
-            Token::DollarQuotedString(string) => self.may_name(&string.value.to_lowercase()),
+            Token::DollarQuotedString(string) => self.names_within(&string.value.to_lowercase()),
             Token::SingleQuotedString(string)
             | Token::EscapedStringLiteral(string)
             | Token::UnicodeStringLiteral(string)
             | Token::NationalStringLiteral(string)
                 if makes_code =>
             {
-                self.may_name(&string.to_lowercase())
+                self.names_within(&string.to_lowercase())
             }
             _ => false,
         })

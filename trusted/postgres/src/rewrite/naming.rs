@@ -314,6 +314,7 @@ impl Analysis<'_> {
             | Form::Order(encryption)
             | Form::Bound(encryption, ..) => encryption.clone(),
         };
+        statement::require_shallow(self.lexemes)?;
         let parsed = self.lexemes.tokens().get(tokens.clone()).map(<[_]>::to_vec).unwrap_or_default();
         let expression = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(parsed).parse_expr();
         let found = expression.ok().and_then(|expression| constant(self.lexemes, &expression));

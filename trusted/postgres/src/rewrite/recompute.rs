@@ -192,7 +192,7 @@ impl Analysis<'_> {
     }
 
     /// Does a word begin a clause? That of `IS DISTINCT FROM` does not.
-    fn is_clause(&self, at: usize, word: &str) -> bool {
+    pub(super) fn is_clause(&self, at: usize, word: &str) -> bool {
         let is_operator = at.checked_sub(1).is_some_and(|before| self.lexemes.is_word(before, "distinct"));
         self.lexemes.is_word(at, word) && !is_operator
     }

@@ -49,7 +49,7 @@ fn publication(text: &str, lexemes: &Lexemes) -> Result<Action, SqlError> {
 }
 
 /// Words that join operands.
-const JOINING: [&str; 17] = [
+const JOINING: [&str; 25] = [
     "and",
     "or",
     "not",
@@ -67,6 +67,14 @@ const JOINING: [&str; 17] = [
     "collate",
     "at",
     "overlaps",
+    "xor",
+    "rlike",
+    "regexp",
+    "match",
+    "member",
+    "operator",
+    "div",
+    "minus",
 ];
 
 /// Does a token join operands, or take one? All but names, constants and what only parts or groups.
@@ -170,6 +178,11 @@ fn require_readable(
             .hint("Write the name itself, in double quotes.")
             .at(text, lexemes.bytes(at).start));
     }
+    require_shallow(lexemes)
+}
+
+/// That the tree of a statement is walked, and dropped, within a thread's stack.
+pub(super) fn require_shallow(lexemes: &Lexemes) -> Result<(), SqlError> {
     let tokens = || lexemes.list.iter().map(|lexeme| &lexeme.token.token);
     let operators = tokens().filter(|token| is_operator(token)).count();
     // `a = 1 OR a = 2` is as deep as it has ORs; `a = 1 = 1` is an error in PostgreSQL, and deep all the same.
@@ -286,7 +299,8 @@ fn finish(mut analysis: Analysis<'_>, results: &[ResultColumn]) -> Result<Action
         return Err(analysis.refusal(at));
     }
     let encrypted = results.iter().any(|result| !result.is_plain());
-    if analysis.edits.is_empty() && !encrypted {
+    let runs_in_steps = analysis.inserted.is_some() || !analysis.computed.is_empty();
+    if analysis.edits.is_empty() && !encrypted && !runs_in_steps {
         return Ok(Action::Unchanged);
     }
     analysis.place_plain_parameters();

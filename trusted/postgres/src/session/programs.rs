@@ -394,7 +394,10 @@ impl Requests<'_> {
                 self.bound().await?;
                 return Ok(true);
             }
-            Ok(true) => self.sent_close(MARK, Reading::Emit(tag(&format!("COPY {}", copying.rows)))),
+            Ok(true) => {
+                self.rows = LateRows::Drop;
+                self.sent_close(MARK, Reading::Emit(tag(&format!("COPY {}", copying.rows))));
+            }
             Err(error) => self.refuse(b'P', error),
         }
         if copying.simple {

@@ -3,7 +3,7 @@
 //! Labels are pseudo-random, and a batch has thousands: a row of its own partition each would be a request each. They lie in a
 //! fixed number of partitions, by a byte of theirs, so that a batch is some dozens of requests of a hundred rows and more.
 
-use super::{Store, StoreError, checkpoint_key, log_key, state_key};
+use super::{CHECKPOINT, HEAD, LOG, Store, StoreError, checkpoint_key, log_key, state_key};
 use arras_protocol::Blob;
 use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -64,6 +64,9 @@ fn failed(error: impl Display) -> StoreError {
     StoreError(format!("Cassandra: {error}"))
 }
 
+/// Microseconds in which entries are written behind the record of the update that they are of.
+const MARGIN: i64 = 60_000_000;
+
 /// Which of two changes of one row is the later one says this clock, not those of the nodes that happen to take them. It
 /// never goes back: not behind what an earlier host has written, either, whose clock was ahead.
 #[derive(Default)]
@@ -77,24 +80,41 @@ impl Clock {
         last.ok().and_then(later).unwrap_or(now)
     }
 
-    /// Goes on behind the times at which the state that is there was written: it is written last, behind all entries.
+    /// Goes on behind the times at which the newest state was written.
     async fn go_on_behind(&self, session: &Session, keyspace: &str) -> Result<(), StoreError> {
-        let text = format!("SELECT MAX(WRITETIME(sealed)) FROM {keyspace}.iee_state");
+        let text = format!(
+            "SELECT WRITETIME(sealed) FROM {keyspace}.iee_state WHERE kind = ? ORDER BY name DESC LIMIT 1"
+        );
         let mut newest = session.prepare(text).await.map_err(failed)?;
         newest.set_consistency(Consistency::Quorum);
         newest.set_is_idempotent(true);
-        let found = patiently(|| session.execute_unpaged(&newest, &[])).await?;
-        let found = found.into_rows_result().map_err(failed)?;
-        let newest = found.maybe_first_row::<(Option<i64>,)>().map_err(failed)?.and_then(|(newest,)| newest);
-        self.0.fetch_max(newest.unwrap_or_default(), Ordering::SeqCst);
+        for kind in [HEAD, LOG, CHECKPOINT] {
+            let kind = i8::try_from(kind).unwrap_or_default();
+            let found = patiently(|| session.execute_unpaged(&newest, (kind,))).await?;
+            let found = found.into_rows_result().map_err(failed)?;
+            if let Some((written,)) = found.maybe_first_row::<(i64,)>().map_err(failed)? {
+                self.pass(written, microseconds());
+            }
+        }
         Ok(())
     }
+
+    /// Goes on behind a time. If that is still to come, entries may have been written a little later.
+    fn pass(&self, written: i64, now: i64) {
+        let margin = if written < now { 0 } else { MARGIN };
+        self.0.fetch_max(written.saturating_add(margin), Ordering::SeqCst);
+    }
+}
+
+/// Now, since 1970.
+fn microseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl TimestampGenerator for Clock {
     fn next_timestamp(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.next(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+        self.next(microseconds())
     }
 }
 
@@ -325,11 +345,16 @@ impl Store for CassandraStore {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::{Clock, MARGIN};
 
     #[test]
     fn the_clock_goes_on_behind_what_was_written() {
         let clock = Clock::default();
         assert_eq!([5, 9, 3, 9, 20].map(|now| clock.next(now)), [5, 9, 10, 11, 20]);
+        clock.pass(30, 40);
+        assert_eq!(clock.next(25), 31);
+        // The last host's clock was ahead.
+        clock.pass(50, 40);
+        assert_eq!(clock.next(41), 51 + MARGIN);
     }
 }

@@ -3,11 +3,11 @@
 use super::admission::{Handshake, Seat};
 use super::memory::Room;
 use super::{Handler, Limits, Serving};
-use crate::Caller;
+use crate::{Caller, halves};
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::Hello;
 use arras_protocol::limits::FRAME_BYTES_MAX;
-use arras_protocol::{Protocol, ProtocolId, Refusal, arx_eq, arx_range, codec, documents, unique, write};
+use arras_protocol::{Protocol, ProtocolId, Refusal, codec, write};
 use arras_transport::frames::{self, Announced, ReadError};
 use std::io;
 use std::net::SocketAddr;
@@ -365,7 +365,7 @@ impl<H: Handler> Connection<H> {
         if self.serving.handler.setbacks() != self.setbacks {
             return self.set_back.notify_one();
         }
-        let protocol = protocol_name(header.protocol);
+        let protocol = halves::name(header.protocol);
         let peer = self.peer;
         let waited_us = (received.elapsed().saturating_sub(worked)).as_micros();
         let worked_us = worked.as_micros();
@@ -439,7 +439,7 @@ impl<H: Handler> Connection<H> {
             }
             Ok(answered) => answered,
             Err(()) => {
-                error!(peer = %self.peer, protocol = protocol_name(header.protocol), "the handler panicked");
+                error!(peer = %self.peer, protocol = halves::name(header.protocol), "the handler panicked");
                 Err(Refusal::Storage("the request failed inside the server; its log says more".into()))
             }
         };
@@ -509,17 +509,4 @@ async fn write_replies<W: AsyncWrite + Unpin>(
         tally.sent_bytes.fetch_add(reply.body.len() as u64, Ordering::Relaxed);
     }
     timeout(limits.stall, stream.shutdown()).await?
-}
-
-/// A protocol's name for the log.
-fn protocol_name(id: ProtocolId) -> &'static str {
-    const NAMES: [(ProtocolId, &str); 6] = [
-        (Hello::ID, Hello::NAME),
-        (documents::Documents::ID, documents::Documents::NAME),
-        (write::Write::ID, write::Write::NAME),
-        (unique::Unique::ID, unique::Unique::NAME),
-        (arx_eq::ArxEq::ID, arx_eq::ArxEq::NAME),
-        (arx_range::ArxRange::ID, arx_range::ArxRange::NAME),
-    ];
-    NAMES.iter().find(|(known, _)| *known == id).map_or("unknown", |(_, name)| name)
 }

@@ -23,6 +23,13 @@ fn rows_of_queries_pass_through_the_proxy() {
              payments (\"id\", \"payer\", \"payer$eq\", \"owner\", \"owner$eq\", \"amount\", \"amount$ord\", \"note\") \
              VALUES (‹read 0›, ‹sealed Ann›, ‹eq Ann›, ‹sealed $1›, ‹eq $1›, ‹sealed read 3›, label('06', ‹ord read 3›), ‹read 4›) ",
         ),
+        // Nothing of the text need change, and it does not go out as it is.
+        (
+            "INSERT INTO payments SELECT id, owner FROM notes",
+            "SELECT arras_rows.c0::integer, arras_rows.c1::pg_catalog.text FROM ((SELECT id, owner FROM notes) UNION ALL SELECT \
+             NULL::integer, NULL WHERE false) AS arras_rows (c0, c1) => plain, plain; ; INSERT INTO payments (\"id\", \"payer\", \
+             \"payer$eq\") VALUES (‹read 0›, ‹sealed read 1›, ‹eq read 1›) ",
+        ),
         (
             "INSERT INTO payments (amount) SELECT id + 5 FROM notes",
             "0A000 31: values of payments.amount come from a query that is more than columns of tables: the server would see \

@@ -33,11 +33,16 @@ impl Requests<'_> {
         if tables::sets_transaction(text) {
             return Ok(None);
         }
-        let catalog = self.catalog().await?;
+        let mut catalog = self.catalog().await?;
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
-        if catalog.sensitive().may_be_in(text, false) {
+        if catalog.has_misfit_in(text) {
+            // It may have been mended at the database, of which nothing is heard here.
+            self.shared.state().changed_tables = true;
+            catalog = self.catalog().await?;
+        }
+        if catalog.sensitive().may_be_in(text, false) && !tables::is_of_the_session(text) {
             // Read otherwise than PostgreSQL reads it, it might seem to name none.
             self.shared.state().settings.require_readable()?;
         }

@@ -20,6 +20,27 @@ pub(super) fn sets_transaction(text: &[u8]) -> bool {
         && !text.contains(&b';')
 }
 
+/// Is a text one statement about the session or its transaction, whatever names it has within? It holds no semicolon but at its end.
+pub(super) fn is_of_the_session(text: &str) -> bool {
+    const WORDS: [&str; 11] = [
+        "set",
+        "reset",
+        "show",
+        "begin",
+        "start",
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "savepoint",
+        "release",
+    ];
+    let text = text.trim();
+    let text = text.strip_suffix(';').unwrap_or(text);
+    let first = text.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
+    !text.contains(';') && WORDS.iter().any(|word| first.eq_ignore_ascii_case(word))
+}
+
 impl Requests<'_> {
     /// The tables as they are now.
     pub(super) async fn catalog(&mut self) -> Result<Arc<Catalog>, SqlError> {
@@ -57,6 +78,22 @@ impl Requests<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_of_the_session_alone_is_known() {
+        for text in ["SET client_encoding = 'UTF8';", " rollback", "reset ALL", "SAVEPOINT clients"] {
+            assert!(is_of_the_session(text), "{text}");
+        }
+        for text in [
+            "SET a = 'x\\'; INSERT INTO t VALUES (1)",
+            "settle",
+            "",
+            "SELECT 1",
+            "INSERT INTO sets VALUES (1)",
+        ] {
+            assert!(!is_of_the_session(text), "{text}");
+        }
+    }
 
     #[test]
     fn what_sets_a_transaction_s_level_alone_is_known() {
