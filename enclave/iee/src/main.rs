@@ -11,7 +11,7 @@ use arras_iee::{Channels, Fault, Iee, SPILLED_MAX};
 use arras_keys::Key;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -35,8 +35,7 @@ fn sealing_key(path: &Path) -> io::Result<Key> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Beside it, so that it is there whole or not at all.
             let (new, key) = (path.with_extension("new"), Key::generate());
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(key.expose())?;
             file.sync_all()?;
             fs::rename(new, path)?;
