@@ -65,11 +65,11 @@ impl Catalog {
 
     /// May a text name one of them?
     pub(crate) fn has_misfit_in(&self, text: &str) -> bool {
-        let mut names = self.misfits.keys().peekable();
-        names.peek().is_some() && {
-            let folded = text.to_lowercase();
-            names.any(|(_, name)| folded.contains(&name.to_lowercase()))
+        if self.misfits.is_empty() {
+            return false;
         }
+        let folded = text.to_lowercase();
+        self.misfits.keys().any(|(_, name)| folded.contains(&name.to_lowercase()))
     }
 
     /// What is wrong with tables.

@@ -60,8 +60,8 @@ pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<File> {
 pub struct FileCounter {
     path: PathBuf,
     directory: PathBuf,
-    _alone: File,
-    turn: Mutex<()>,
+    /// One at a time; it is locked while this host runs.
+    turn: Mutex<File>,
 }
 
 impl FileCounter {
@@ -70,8 +70,8 @@ impl FileCounter {
     /// # Errors
     /// Another host has it.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let (path, alone) = (directory.join("counter"), locked(&directory.join("counter.lock"), PATIENCE)?);
-        Ok(Self { path, directory: directory.to_path_buf(), _alone: alone, turn: Mutex::new(()) })
+        let turn = Mutex::new(locked(&directory.join("counter.lock"), PATIENCE)?);
+        Ok(Self { path: directory.join("counter"), directory: directory.to_path_buf(), turn })
     }
 }
 

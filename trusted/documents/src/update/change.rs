@@ -53,7 +53,7 @@ pub(super) fn apply_all(
             continue;
         }
         for path in resolve::resolve(&change.path, document, context)? {
-            made += padding(document, &path).saturating_mul(size_of::<Bson>());
+            made = padding(document, &path).saturating_mul(size_of::<Bson>()).saturating_add(made);
             apply(&change.operator, &path, document, context)?;
             bound(document, &path, &mut made)?;
             touched.push(path);

@@ -269,6 +269,18 @@ fn array_filters_choose_elements() {
     }
 }
 
+/// A place that no array has, behind something that was made before it.
+#[test]
+fn a_place_beyond_all_numbers_is_an_error() {
+    for place in [u64::MAX, u64::MAX / 2, 1 << 62] {
+        let mut change = doc! { "A": "made before" };
+        change.insert(format!("a.{place}"), 1);
+        let update = update(&doc! { "$set": change }).unwrap();
+        let error = update.apply(&doc! { "a": [1] }, None, &ArrayFilters::default()).unwrap_err();
+        assert_eq!(error.code, 34, "{place}: {error:?}");
+    }
+}
+
 #[test]
 fn upserts_start_from_the_equalities_of_the_filter() {
     let upsert = |filter: Document, change: Document| {

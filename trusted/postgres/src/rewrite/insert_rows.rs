@@ -377,7 +377,7 @@ impl Analysis<'_> {
     }
 }
 
-fn is_constant(token: &Token) -> bool {
+pub(super) fn is_constant(token: &Token) -> bool {
     matches!(
         token,
         Token::Number(..)

@@ -2,6 +2,7 @@
 
 use super::analysis::Analysis;
 use super::copy::Copy;
+use super::insert_rows::is_constant;
 use super::layout::Beside;
 use super::mention::{is_escaped, makes_code};
 use super::select::{Mode, ResultColumn};
@@ -83,16 +84,8 @@ fn is_operator(token: &Token) -> bool {
         Token::Word(word) => {
             word.quote_style.is_none() && JOINING.iter().any(|joins| word.value.eq_ignore_ascii_case(joins))
         }
-        Token::Number(..)
-        | Token::SingleQuotedString(_)
-        | Token::EscapedStringLiteral(_)
-        | Token::UnicodeStringLiteral(_)
-        | Token::NationalStringLiteral(_)
-        | Token::HexStringLiteral(_)
-        | Token::SingleQuotedByteStringLiteral(_)
-        | Token::DollarQuotedString(_)
-        | Token::Placeholder(_)
-        | Token::Comma
+        token if is_constant(token) => false,
+        Token::Comma
         | Token::Period
         | Token::SemiColon
         | Token::Eq
