@@ -92,6 +92,12 @@ fn prepared(mut bytes: &[u8]) -> Vec<String> {
     texts
 }
 
+/// Whether a connection is the one on which the proxy raises its mark now and then, whatever is run beside it.
+fn keeps_the_mark(sent: &[u8]) -> bool {
+    let begins = b"SET synchronous_commit = on";
+    sent.windows(begins.len()).any(|bytes| bytes == begins)
+}
+
 const LISTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tpcc.md");
 
 /// `ARRAS_WRITE=1` writes the list anew.
@@ -109,6 +115,9 @@ async fn each_of_the_31_statements_runs_as_it_is_listed() {
         client.prepare(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
         let mut runs = Vec::new();
         for (at, recorded) in relay.recorded().iter().enumerate() {
+            if keeps_the_mark(&recorded.sent) {
+                continue;
+            }
             runs.extend(prepared(&recorded.sent[before.get(at).copied().unwrap_or(0)..]));
         }
         let _ = write!(list, "\n## {statement:?}\n\n```sql\n{text}\n```\n\n");
