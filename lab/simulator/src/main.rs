@@ -30,6 +30,9 @@ struct Arguments {
     /// The protocol that keeps orders, where it is not to be the seed's choice.
     #[arg(long, value_parser = order)]
     order: Option<&'static str>,
+    /// Each protocol keeps orders in its turn, also those that seeds do not choose.
+    #[arg(long, conflicts_with = "order")]
+    every_order: bool,
     /// Prints what happens in each run, and its sum.
     #[arg(long)]
     trace: bool,
@@ -54,9 +57,15 @@ fn order(name: &str) -> Result<&'static str, String> {
     found.ok_or_else(|| format!("there are: {}", all_orders().join(", ")))
 }
 
+/// What keeps orders in the run of a seed, if that is not the seed's choice.
+fn forced_order(arguments: &Arguments, seed: u64) -> Option<&'static str> {
+    let in_turn = || all_orders().into_iter().cycle().nth(usize::try_from(seed % 1024).unwrap_or_default());
+    arguments.order.or_else(|| arguments.every_order.then(in_turn).flatten())
+}
+
 fn plan(arguments: &Arguments, seed: u64) -> Plan {
     let plan = Plan::new(seed);
-    match arguments.order {
+    match forced_order(arguments, seed) {
         Some(order) => plan.with_order(order),
         None => plan,
     }
@@ -75,7 +84,8 @@ fn report(out: &mut impl Write, plan: &Plan, arguments: &Arguments, why: &str) -
     let Outcome { wrong, lines, .. } = run(&shortest, mutation, true);
     writeln!(out, "the shortest of its runs that fails: {}", wrong.unwrap_or_default())?;
     writeln!(out, "{shortest:#?}\n{lines}")?;
-    let order = arguments.order.map(|order| format!(" --order {order}")).unwrap_or_default();
+    let order =
+        forced_order(arguments, plan.seed).map(|order| format!(" --order {order}")).unwrap_or_default();
     writeln!(out, "again: cargo xtask simulate --seed {} --runs 1{order}", plan.seed)
 }
 

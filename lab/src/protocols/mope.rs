@@ -67,7 +67,8 @@ fn make(kind: Kind, making: Making) -> MakeFuture {
     Box::pin(async move {
         let (key, randomness) = (making.key(), Randomness::seeded(making.seed));
         let (index, width) = (making.index(), making.width);
-        let made = index::Making { index, key: &key, width, kind, verified: true, randomness };
+        let made =
+            index::Making { index, key: &key, width, kind, verified: true, small_nodes: false, randomness };
         let opened = index::Index::create(Arc::clone(&making.channel), &made).await?;
         Ok(Made {
             index: Box::new(opened),

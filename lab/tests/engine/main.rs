@@ -10,5 +10,6 @@ mod plans;
 mod points;
 mod random;
 mod retried;
+mod searched;
 mod unrecorded;
 mod world;

@@ -230,17 +230,19 @@ fn mope_row<C: ServerChannel>(name: &'static str, kind: Kind) -> Row<C> {
     fn made<'k>(
         part: &PartRecord,
         key: &'k Key,
-        random: &Randomness,
+        (range, random): (RangeSettings, &Randomness),
         kind: Kind,
     ) -> Result<mope::Making<'k>, IndexError> {
         let (index, width, randomness) = (part.id, width(part)?, random.clone());
-        Ok(mope::Making { index, key, width, kind, verified: true, randomness })
+        let small_nodes = range.small_trees;
+        Ok(mope::Making { index, key, width, kind, verified: true, small_nodes, randomness })
     }
     Row {
         name,
-        create: Box::new(move |part, key, _, random| made(part, key, random, kind)?.create()),
+        create: Box::new(move |part, key, range, random| made(part, key, (range, random), kind)?.create()),
         open: Box::new(move |making, state| {
-            let opened = made(&making.part, &making.key, &making.random, kind).and_then(|made| {
+            let settings = (making.range, &making.random);
+            let opened = made(&making.part, &making.key, settings, kind).and_then(|made| {
                 let recorded = made.recorded(state)?;
                 mope::Index::open(making.channel, &made, recorded)
             });

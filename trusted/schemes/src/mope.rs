@@ -174,6 +174,7 @@ impl<S: TreeStore> Tree<S> {
             plain_bytes: cipher.plain_bytes(),
             counts: settings.kind == Kind::Stope,
             tags: settings.verified,
+            entries_max: node::ENTRIES_MAX,
         };
         Ok(Self {
             store,

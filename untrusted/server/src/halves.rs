@@ -24,11 +24,13 @@ type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
 type PathOram = arras_protocol::path_oram::PathOram;
 
 /// Number and name of a protocol.
+#[cfg(feature = "process")]
 const fn named<P: Protocol>() -> (ProtocolId, &'static str) {
     (P::ID, P::NAME)
 }
 
 /// Numbers and names of all that are answered here.
+#[cfg(feature = "process")]
 const NAMES: &[(ProtocolId, &str)] = &[
     named::<arras_protocol::hello::Hello>(),
     named::<arras_protocol::write::Write>(),
@@ -49,6 +51,7 @@ const NAMES: &[(ProtocolId, &str)] = &[
 ];
 
 /// The name of a protocol, for the log.
+#[cfg(feature = "process")]
 pub(crate) fn name(protocol: ProtocolId) -> &'static str {
     NAMES.iter().find(|(known, _)| *known == protocol).map_or("unknown", |(_, name)| name)
 }

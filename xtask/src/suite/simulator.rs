@@ -9,10 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Seconds of runs from a fresh seed, on each core.
 const SECONDS: &str = "120";
 
+/// Seconds of runs by each protocol of an order in its turn, beside the search for defects.
+const SECONDS_OF_ORDERS: &str = "30";
+
+const ENDED: &str = "a thread of the simulator's has ended";
+
 /// Seeds between those that the cores begin at: more than one of them comes to.
 const SEEDS_APART: u64 = 1_000_000_000;
 
-/// Two checks: no run fails, every seeded defect is found. By what the tests were built with, whose additions and assertions are
+/// Three checks: no run fails, whatever protocol keeps orders, and every seeded defect is found. By what the tests were built with, whose additions and assertions are
 /// checked, so that nothing is compiled again; long runs are worth a build of their own.
 pub(super) fn run(context: &Context) -> Result<Outcome, String> {
     let built = cargo::build(context)?;
@@ -33,12 +38,17 @@ pub(super) fn run(context: &Context) -> Result<Outcome, String> {
             })
             .collect();
         runs.into_iter().try_fold(Outcome::default(), |mut all, run| {
-            all.add(run.join().map_err(|_| "a thread of the simulator's has ended".to_owned())??);
+            all.add(run.join().map_err(|_| ENDED.to_owned())??);
             Ok::<_, String>(all)
         })
     })?;
-    outcome.add(simulated(context, "simulator-mutations", &["--mutations"])?);
-    Ok(outcome)
+    let orders = ["--every-order", "--runs", "100000", "--seconds", SECONDS_OF_ORDERS];
+    std::thread::scope(|scope| {
+        let orders = scope.spawn(|| simulated(context, "simulator-orders", &orders));
+        outcome.add(simulated(context, "simulator-mutations", &["--mutations"])?);
+        outcome.add(orders.join().map_err(|_| ENDED.to_owned())??);
+        Ok(outcome)
+    })
 }
 
 fn simulated(context: &Context, name: &str, options: &[&str]) -> Result<Outcome, String> {

@@ -8,36 +8,41 @@
 use super::lengths::Ratchet;
 use super::tree::Tree;
 use crate::report::Finding;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that may name a protocol outside of its modules: its leakage and a row in each of four tables.
 pub(super) const NAMING_FILES_MAX: usize = 5;
 
-/// The protocols and schemes of an order, and ArxEq, by the words of their names.
-const PROTOCOLS: [&[&str]; 12] = [
-    &["arx", "eq"],
-    &["arx", "range"],
-    &["bclo"],
-    &["cloz"],
-    &["clww"],
-    &["fh", "ope"],
-    &["kerschbaum", "tueno"],
-    &["lewi", "wu"],
-    &["logarithmic", "brc"],
-    &["mope"],
-    &["path", "oram"],
-    &["pope"],
-];
+/// Where each protocol states what it leaks, and by that its name.
+const LEAKAGE: &str = "shared/protocol/src/leakage";
+
+/// The trees over schemes of an order go by the scheme's name.
+const TREE: &str = "bplus_";
+
+/// Forms of a column's term, which are no protocols.
+const TERM: &str = "_term";
+
+/// Names that are words, which say nothing of whom they name.
+const WORDS: [&str; 3] = ["plain", "scan", "sealed"];
+
+/// The names of the protocols, as their leakage has them.
+fn protocols(tree: &Tree) -> BTreeSet<&str> {
+    let leakages = tree.files.iter().filter(|(path, _)| path.starts_with(LEAKAGE));
+    let stated = leakages.flat_map(|(_, file)| file.text.split("protocol: \"").skip(1));
+    let names = stated.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name);
+    let names = names.filter(|name| !name.ends_with(TERM) && !WORDS.contains(name));
+    names.map(|name| name.strip_prefix(TREE).unwrap_or(name)).collect()
+}
 
 /// Few files outside of a protocol's modules name it.
 pub(super) fn protocol_names(tree: &Tree) -> Vec<Finding> {
     let mut counts = BTreeMap::new();
-    for words in PROTOCOLS {
-        let name = words.join("_");
+    for name in protocols(tree) {
+        let words: Vec<&str> = name.split('_').collect();
         let counted = tree.files.iter().filter(|(path, _)| path.ends_with(".rs") && !is_test(path));
-        let others = counted.filter(|(path, _)| !is_own(path, &name));
-        let count = others.filter(|(_, file)| names(&undeclared(&file.text), words)).count();
-        counts.insert(name, count);
+        let others = counted.filter(|(path, _)| !is_own(path, name));
+        let count = others.filter(|(_, file)| names(&undeclared(&file.text), &words)).count();
+        counts.insert(name.to_owned(), count);
     }
     let ratchet = Ratchet {
         rule: "protocol-names",

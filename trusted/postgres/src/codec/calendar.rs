@@ -1,5 +1,7 @@
 //! Dates and moments: the proleptic Gregorian calendar, ISO 8601 as PostgreSQL writes it.
 
+use chrono::{Datelike as _, Days, NaiveDate};
+
 /// Days from the first of January 2000 back to that of 1970.
 const EPOCH_DAYS: i64 = 10_957;
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
@@ -21,27 +23,30 @@ pub(super) enum NotADate {
     Offset,
 }
 
-/// Days from 2000 of a day; the year 0 is 1 BC. By whole cycles of 400 years that begin in March.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let cycle = year.div_euclid(400);
-    let of_cycle = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let of_days = of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + of_year;
-    cycle * 146_097 + of_days - 719_468 - EPOCH_DAYS
+/// Years after which the calendar begins anew, and their days. PostgreSQL's dates go further than [`NaiveDate`]'s.
+const CYCLE: (i64, i64) = (400, 146_097);
+
+/// The day from which PostgreSQL counts.
+fn first() -> NaiveDate {
+    NaiveDate::from_ymd_opt(2000, 1, 1).unwrap_or_default()
+}
+
+/// Days from 2000 of a day, if there is one; the year 0 is 1 BC.
+fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
+    let (cycle, of_cycle) = ((year - 2000).div_euclid(CYCLE.0), (year - 2000).rem_euclid(CYCLE.0));
+    let date = NaiveDate::from_ymd_opt(
+        2000 + i32::try_from(of_cycle).ok()?,
+        u32::try_from(month).ok()?,
+        u32::try_from(day).ok()?,
+    )?;
+    Some(cycle * CYCLE.1 + (date - first()).num_days())
 }
 
 /// Year, month and day of days from 2000.
-fn day_of(days: i64) -> (i64, i64, i64) {
-    let days = days + EPOCH_DAYS + 719_468;
-    let cycle = days.div_euclid(146_097);
-    let of_cycle = days.rem_euclid(146_097);
-    let of_years = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
-    let of_year = of_cycle - (365 * of_years + of_years / 4 - of_years / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (of_years + cycle * 400 + i64::from(month <= 2), month, day)
+fn day_of(days: i64) -> (i64, u32, u32) {
+    let (cycle, of_cycle) = (days.div_euclid(CYCLE.1), days.rem_euclid(CYCLE.1));
+    let date = first() + Days::new(of_cycle.unsigned_abs());
+    (cycle * CYCLE.0 + i64::from(date.year()), date.month(), date.day())
 }
 
 fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Result<i64, NotADate> {
@@ -57,13 +62,11 @@ fn day(text: &str, before_christ: bool) -> Result<i64, NotADate> {
         return Err(NotADate::Format);
     };
     let (year, month, day) = (number(year, 4..=7)?, number(month, 1..=2)?, number(day, 1..=2)?);
-    if year == 0 || !(1..=12).contains(&month) {
+    if year == 0 {
         return Err(NotADate::Field);
     }
     let year = if before_christ { 1 - year } else { year };
-    let days = days_of(year, month, day);
-    let exists = (1..=31).contains(&day) && day_of(days) == (year, month, day);
-    if exists { Ok(days) } else { Err(NotADate::Field) }
+    days_of(year, month, day).ok_or(NotADate::Field)
 }
 
 /// Without the end that says so, and whether it does.

@@ -15,6 +15,7 @@ mod search;
 mod standalone;
 
 use super::cipher::Cipher;
+use super::node::SMALL_ENTRIES_MAX;
 use super::{Form, Kind, Place, Settings, Stored, Tree};
 use crate::contract::{
     EncryptedIndex, KeysAndRows, Pending, RangeEntry, RangePage, RangeQuery, RangeSearch, Repair, RowChange,
@@ -56,6 +57,8 @@ pub struct Making<'m> {
     pub kind: Kind,
     /// True: a server that lies about the tree is found out.
     pub verified: bool,
+    /// Nodes have a few entries, so that a tree of a few values splits and joins them. As it was made.
+    pub small_nodes: bool,
     /// Where nonces come from.
     pub randomness: Randomness,
 }
@@ -160,7 +163,10 @@ impl<C: Channel<Mope>> Index<C> {
         let Making { index, key, width, kind, .. } = *making;
         let keeper = Keeper { channel, index };
         let random = || making.randomness.clone();
-        let tree = Tree::open(keeper, key, making.settings(), acknowledged, random())?;
+        let mut tree = Tree::open(keeper, key, making.settings(), acknowledged, random())?;
+        if making.small_nodes {
+            tree.layout.entries_max = SMALL_ENTRIES_MAX;
+        }
         Ok(Self {
             tree,
             rows: Rows::new(key, index),

@@ -17,14 +17,11 @@ use arras_primitives::wipe::Wiped;
 use arras_protocol::mope::{Label, Node};
 use std::ops::Range;
 
-/// Most entries of a node.
+/// Most entries of a node, where it is not to be small.
 pub(super) const ENTRIES_MAX: usize = 128;
 
-/// Fewest entries of a node, but for the root.
-pub(super) const ENTRIES_MIN: usize = ENTRIES_MAX / 2;
-
-/// Entries of a node that is one of many made at once: room for some more.
-const ENTRIES_FILL: usize = 96;
+/// Most entries of a small node.
+pub(super) const SMALL_ENTRIES_MAX: usize = 4;
 
 /// Highest level of a root: 64^9 values.
 pub(super) const LEVEL_MAX: u8 = 8;
@@ -47,6 +44,8 @@ pub(super) struct Layout {
     pub(super) counts: bool,
     /// Inner nodes have tags.
     pub(super) tags: bool,
+    /// Most entries of a node.
+    pub(super) entries_max: usize,
 }
 
 /// A node's columns. Those that it has not are empty.
@@ -73,6 +72,19 @@ pub(super) struct Entry<'a> {
 }
 
 impl Layout {
+    /// Fewest entries of a node, but for the root.
+    pub(super) fn entries_min(&self) -> usize {
+        self.entries_max / 2
+    }
+
+    /// How so many entries are shared out among nodes, evenly: the ranges of their places. Nodes that are some of many made at once have
+    /// room for some more.
+    pub(super) fn shares(&self, entries: usize) -> impl Iterator<Item = Range<usize>> + Clone + use<> {
+        let fill = self.entries_max / 4 * 3;
+        let nodes = if entries <= self.entries_max { entries.min(1) } else { entries.div_ceil(fill) };
+        (0..nodes).map(move |node| node * entries / nodes..(node + 1) * entries / nodes)
+    }
+
     /// Bytes of an entry of a level.
     fn entry_bytes(&self, level: u8) -> usize {
         let rest = match (level, self.counts, self.tags) {
@@ -86,7 +98,7 @@ impl Layout {
 
     /// Bytes of the largest node.
     pub(super) fn node_bytes_max(&self) -> usize {
-        HEADER_BYTES + ENTRIES_MAX * self.entry_bytes(0).max(self.entry_bytes(1))
+        HEADER_BYTES + self.entries_max * self.entry_bytes(0).max(self.entry_bytes(1))
     }
 
     /// A node of a store.
@@ -97,7 +109,7 @@ impl Layout {
         };
         let entries = usize::from(u16::from_be_bytes([*high, *low]));
         let whole = columns.len() == entries * self.entry_bytes(*level);
-        if *level > LEVEL_MAX || entries == 0 || entries > ENTRIES_MAX || !whole {
+        if *level > LEVEL_MAX || entries == 0 || entries > self.entries_max || !whole {
             return Err(NOT_A_NODE);
         }
         let mut columns = Columns(columns);
@@ -144,7 +156,7 @@ impl Body {
         self.labels.len()
     }
 
-    /// The bytes that a store keeps. There are at most [`ENTRIES_MAX`] entries.
+    /// The bytes that a store keeps. There are at most as many entries as the layout has.
     pub(super) fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + self.len() * layout.entry_bytes(self.level));
         bytes.push(self.level);
@@ -263,33 +275,31 @@ impl Body {
     }
 }
 
-/// How so many entries are shared out among nodes, evenly: the ranges of their places.
-pub(super) fn shares(entries: usize) -> impl Iterator<Item = Range<usize>> {
-    let nodes = if entries <= ENTRIES_MAX { entries.min(1) } else { entries.div_ceil(ENTRIES_FILL) };
-    (0..nodes).map(move |node| node * entries / nodes..(node + 1) * entries / nodes)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LAYOUT: Layout = Layout { ciphertext_bytes: 16, plain_bytes: 8, counts: true, tags: true };
+    const LAYOUT: Layout =
+        Layout { ciphertext_bytes: 16, plain_bytes: 8, counts: true, tags: true, entries_max: ENTRIES_MAX };
 
     #[test]
     fn shares_are_whole_even_and_within_bounds() {
-        assert_eq!(shares(0).count(), 0);
-        for entries in 1..2000 {
-            let shares: Vec<Range<usize>> = shares(entries).collect();
-            assert_eq!((shares[0].start, shares.last().unwrap().end), (0, entries));
-            assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
-            let few = entries > ENTRIES_MAX;
-            for share in shares {
-                assert!(
-                    share.len() <= ENTRIES_MAX && (!few || share.len() >= ENTRIES_MIN),
-                    "{entries}: {share:?}"
-                );
+        for entries_max in [ENTRIES_MAX, SMALL_ENTRIES_MAX] {
+            let layout = Layout { entries_max, ..LAYOUT };
+            assert_eq!(layout.shares(0).count(), 0);
+            for entries in 1..2000 {
+                let shares: Vec<Range<usize>> = layout.shares(entries).collect();
+                assert_eq!((shares[0].start, shares.last().unwrap().end), (0, entries));
+                assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
+                let few = entries > entries_max;
+                for share in shares {
+                    assert!(
+                        share.len() <= entries_max && (!few || share.len() >= layout.entries_min()),
+                        "{entries}: {share:?}"
+                    );
+                }
             }
         }
     }
@@ -315,7 +325,7 @@ mod tests {
         assert_eq!((layout.entry_bytes(0), layout.entry_bytes(1)), (24, 48));
         let fresh = Layout { ciphertext_bytes: 24, ..LAYOUT };
         assert_eq!(fresh.entry_bytes(0), 36);
-        assert!(fresh.entry_bytes(1) < ENTRIES_MIN, "even in the emptiest tree");
+        assert!(fresh.entry_bytes(1) < fresh.entries_min(), "even in the emptiest tree");
     }
 
     proptest! {

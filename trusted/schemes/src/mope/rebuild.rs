@@ -7,7 +7,7 @@
 
 use super::cache::After;
 use super::inner::Inner;
-use super::node::{Body, ENTRIES_MIN, Entry, LEVEL_MAX, Layout, Tag, shares};
+use super::node::{Body, Entry, LEVEL_MAX, Layout, Tag};
 use super::tags::SALT_BYTES;
 use super::work::{Path, Work, parent, slot};
 use super::{Miss, Tree};
@@ -155,7 +155,7 @@ impl<S: TreeStore> Work<'_, S> {
             let runs = self.runs(height, level, &bonds)?;
             let mut missing = BTreeSet::new();
             let before = bonds.len();
-            for run in runs.iter().filter(|run| run.entries < ENTRIES_MIN) {
+            for run in runs.iter().filter(|run| run.entries < self.tree.layout.entries_min()) {
                 let siblings = self.inner(height + 1, parent(run.first))?.body().len();
                 let other = if slot(run.last) + 1 < siblings {
                     bonds.insert(run.last);
@@ -293,8 +293,9 @@ impl<S: TreeStore> Work<'_, S> {
         let entries = body.len();
         let mut written = Vec::new();
         let mut whole = Some(body);
-        let count = shares(entries).count();
-        for share in shares(entries) {
+        let shares = self.tree.layout.shares(entries);
+        let count = shares.clone().count();
+        for share in shares {
             let node = numbers.next().unwrap_or_else(|| self.allocate());
             let part = if count == 1 {
                 whole.take()

@@ -19,7 +19,7 @@
 
 use super::Miss;
 use super::labels::{Demand, Density, MOVED_MAX, aligned};
-use super::node::{ENTRIES_MAX, ENTRIES_MIN};
+use super::node::ENTRIES_MAX;
 use super::room::{Followed, Spreads};
 use super::work::{Leaf, Path, Side, Work};
 use arras_protocol::mope::{Label, Summary, TreeStore};
@@ -228,7 +228,7 @@ impl<S: TreeStore> Work<'_, S> {
     ) -> Result<Moved, Miss> {
         let mut path = self.way_to(below.saturating_sub(1)).await?;
         let mut paths = vec![path];
-        while paths.len() < most / ENTRIES_MIN + 2 && self.first_label(path)? > from {
+        while paths.len() < most / self.tree.layout.entries_min() + 2 && self.first_label(path)? > from {
             let Some(beside) = self.beside(path, Side::Left).await? else { break };
             path = beside;
             paths.push(path);
@@ -269,7 +269,7 @@ impl<S: TreeStore> Work<'_, S> {
         let mut path = self.way_to(above).await?;
         let mut paths = vec![path];
         let mut ended = false;
-        while paths.len() < most / ENTRIES_MIN + 2 {
+        while paths.len() < most / self.tree.layout.entries_min() + 2 {
             let Some(beside) = self.beside(path, Side::Right).await? else {
                 ended = true;
                 break;

@@ -1,6 +1,6 @@
 //! Insertions, deletions and look-ups against a sorted map.
 
-use super::support::{Counted, Values, bytes, check, every, open, run, settings};
+use super::support::{Counted, Values, bytes, check, every, open, open_small, run, settings};
 use crate::error::IndexError;
 use crate::mope::{Form, Kind, Place, Settings, Tree};
 use proptest::prelude::*;
@@ -114,8 +114,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_history_gives_what_a_sorted_map_has(steps in steps(), verified: bool, stope: bool) {
+    fn any_history_gives_what_a_sorted_map_has(
+        steps in steps(), verified: bool, stope: bool, small: bool,
+    ) {
         let kind = if stope { Kind::Stope } else { Kind::Mope };
+        let open = if small { open_small } else { open };
         let tree = open(&Counted::default(), settings(kind, verified));
         let mut values = Values::new();
         for step in steps {

@@ -1,6 +1,6 @@
 //! FH-OPE: keys of occurrences against a sorted list, what of equality shows, and a keeper that lies about labels.
 
-use super::support::{Counted, Values, bytes, check, open, run, settings};
+use super::support::{Counted, Values, bytes, check, open, open_small, run, settings};
 use crate::error::IndexError;
 use crate::mope::{Form, Kind, Place, Settings, Stored, Tree};
 use crate::random::Randomness;
@@ -76,7 +76,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_history_gives_what_a_sorted_list_has(steps in steps(), verified: bool, long: bool) {
+    fn any_history_gives_what_a_sorted_list_has(
+        steps in steps(), verified: bool, long: bool, small: bool,
+    ) {
+        let open = if small { open_small } else { open };
         let form = if long { Form::Text(9) } else { Form::Fixed(8) };
         let settings = Settings { form, kind: Kind::FrequencyHiding, verified };
         let tree = open(&Counted::default(), settings);

@@ -1,7 +1,7 @@
 //! A tree over a keeper in memory, and a check of everything that is kept against the values that should be there.
 
 use crate::mope::memory::MemoryStore;
-use crate::mope::node::{Body, ENTRIES_MAX, ENTRIES_MIN};
+use crate::mope::node::Body;
 use crate::mope::{Form, Kind, Settings, Stored, Tree};
 use crate::random::Randomness;
 use arras_keys::Key;
@@ -73,6 +73,13 @@ pub(super) fn open(store: &Counted, settings: Settings) -> Tree<Counted> {
     Tree::open(store.clone(), &key(), settings, None, Randomness::default()).unwrap()
 }
 
+/// The same, of nodes of few entries.
+pub(super) fn open_small(store: &Counted, settings: Settings) -> Tree<Counted> {
+    let mut tree = open(store, settings);
+    tree.layout.entries_max = 16;
+    tree
+}
+
 pub(in crate::mope) fn bytes(values: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
     values.into_iter().map(|value| value.to_be_bytes().to_vec()).collect()
 }
@@ -105,11 +112,15 @@ impl<'a> Read<'a> {
         self.seen += 1;
         let body = self.nodes.remove(&node).unwrap();
         assert_eq!(body.level, level);
-        assert!((least..=ENTRIES_MAX).contains(&body.len()), "{} entries at level {level}", body.len());
+        assert!(
+            (least..=self.tree.layout.entries_max).contains(&body.len()),
+            "{} entries at level {level}",
+            body.len()
+        );
         let layout = &self.tree.layout;
         for at in 0..body.len() {
             if level > 0 {
-                let first = self.visit(body.children[at], level - 1, ENTRIES_MIN);
+                let first = self.visit(body.children[at], level - 1, self.tree.layout.entries_min());
                 assert_eq!(first, (body.ciphertext(at, layout).to_vec(), body.labels[at]));
             } else {
                 let ciphertext = body.ciphertext(at, layout).to_vec();
