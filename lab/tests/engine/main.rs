@@ -3,6 +3,7 @@
 mod beside;
 mod bulk;
 mod definitions;
+mod elements;
 mod interrupted;
 mod large;
 mod orders;

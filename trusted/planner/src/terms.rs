@@ -5,10 +5,13 @@
 //! * an array's elements one by one (the index is then *multikey*), an empty array as `Undefined`;
 //! * null for a missing field and for the deprecated `Undefined`.
 //!
-//! Several fields with several values make every combination. As in MongoDB, arrays of two fields that are not within
+//! Several fields with several values make every combination; in a unique index fields within one array make those of each element, and
+//! it is not asked for several fields of elements, which need not be one's. As in MongoDB, arrays of two fields that are not within
 //! one array cannot be in one compound index. A document may have [`TERMS_MAX`] terms in an index.
 //!
 //! A sparse index has no term for a document that lacks all its fields.
+
+mod elements;
 
 use crate::physical::PhysicalIndex;
 use arras_documents::order;
@@ -82,11 +85,46 @@ pub struct Terms {
 /// # Errors
 /// [`TooManyTerms`].
 pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result<Terms, TooManyTerms> {
+    refuse_parallel_arrays(document, index)?;
+    let fields = index.fields();
+    if !shares_arrays(index) {
+        let found = fields.iter().map(|field| field_values(document, field)).collect();
+        return combinations(index, found, sparse);
+    }
+    let multikey = fields.iter().any(|field| passes_array(document, field));
+    let mut all = Terms { tuples: Vec::new(), multikey };
+    let (mut seen, mut refused) = (BTreeSet::new(), None);
+    elements::each(&fields, &vec![document; fields.len()], &mut |found| {
+        match combinations(index, found, sparse) {
+            Ok(terms) => {
+                all.multikey |= terms.multikey;
+                all.tuples
+                    .extend(terms.tuples.into_iter().filter(|tuple| seen.insert(equality_bytes(tuple))));
+            }
+            Err(error) => refused = Some(error),
+        }
+        if all.tuples.len() > TERMS_MAX {
+            refused = Some(TooManyTerms::Combinations { index: index.to_string() });
+        }
+        refused.is_some()
+    });
+    refused.map_or(Ok(all), Err)
+}
+
+/// Whether several fields of an index may lie within one array whose elements have terms of their own.
+#[must_use]
+pub fn shares_arrays(index: &PhysicalIndex) -> bool {
+    let fields = index.fields();
+    let mut roots: Vec<&str> = fields.iter().filter_map(|field| field.split('.').next()).collect();
+    roots.sort_unstable();
+    matches!(index, PhysicalIndex::Unique { .. }) && roots.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// All combinations of what the fields of an index have.
+fn combinations(index: &PhysicalIndex, found: Vec<FieldValues>, sparse: bool) -> Result<Terms, TooManyTerms> {
     let mut tuples: Vec<Vec<Bson>> = vec![Vec::new()];
     let (mut multikey, mut present) = (false, false);
-    refuse_parallel_arrays(document, index)?;
-    for field in index.fields() {
-        let found = field_values(document, field);
+    for (field, found) in index.fields().into_iter().zip(found) {
         multikey |= found.multikey;
         present |= found.present;
         if tuples.len().saturating_mul(found.values.len()) > TERMS_MAX {

@@ -6,6 +6,7 @@ use crate::conditions::{Alternatives, Condition, Conditions, Values, at_path};
 use crate::cost::{self, Cost};
 use crate::interval::Interval;
 use crate::physical::PhysicalIndex;
+use crate::terms::shares_arrays;
 use arras_documents::sort::{Sort, SortKey};
 use arras_protocol::leakage::{BISEN, Pattern, SCAN, UNIQUE};
 use bson::Bson;
@@ -183,6 +184,10 @@ fn terms(
     fields: &[String],
     all: &[Condition],
 ) -> Option<Candidate> {
+    if state.multikey && shares_arrays(&state.index) {
+        // Its terms are those of single elements; a condition of each field may be met by another one.
+        return None;
+    }
     let mut tuples: Vec<Vec<Bson>> = vec![Vec::new()];
     let (mut covers, mut exact) = (BTreeSet::new(), BTreeSet::new());
     let (mut share, mut only_nulls) = (1.0, true);

@@ -39,6 +39,55 @@ fn a_document_has_a_term_for_each_combination_of_values() {
 }
 
 #[test]
+fn elements_of_one_array_have_terms_of_their_own_in_a_unique_index() {
+    let of = |document: Document, fields: &[&str]| {
+        let index =
+            PhysicalIndex::Unique { fields: fields.iter().map(|field| (*field).to_owned()).collect() };
+        let terms = terms(&document, &index, false).unwrap();
+        (terms.tuples.into_iter().map(Bson::Array).collect::<Vec<_>>().into(), terms.multikey)
+    };
+    let undefined = Bson::Undefined;
+    let cases: Vec<(Document, &[&str], Bson, bool)> = vec![
+        (doc! {"a": {"b": 1, "c": 2}}, &["a.b", "a.c"], bson!([[1, 2]]), false),
+        (doc! {"a": [{"b": 1, "c": 2}]}, &["a.b", "a.c"], bson!([[1, 2]]), true),
+        (doc! {"a": [{"b": 1, "c": 2}, {"b": 3, "c": 4}]}, &["a.b", "a.c"], bson!([[1, 2], [3, 4]]), true),
+        (
+            doc! {"k": 9, "a": [{"b": 1, "c": 2}, {"c": 4}, 7, {"b": 1, "c": 2}, [{"b": 5}]]},
+            &["a.b", "k", "a.c"],
+            bson!([[1, 9, 2], [null, 9, 4], [null, 9, null]]),
+            true,
+        ),
+        (
+            doc! {"a": [{"i": [{"b": 1, "c": 2}, {"b": 3, "c": 4}]}, {"i": {"b": 5, "c": 6}}]},
+            &["a.i.b", "a.i.c"],
+            bson!([[1, 2], [3, 4], [5, 6]]),
+            true,
+        ),
+        (
+            doc! {"a": [{"b": [1, 2], "c": 3}, {"b": 4, "c": 5}]},
+            &["a.b", "a.c"],
+            bson!([[1, 3], [2, 3], [4, 5]]),
+            true,
+        ),
+        (doc! {"a": [{"b": 1}, 2]}, &["a", "a.b"], bson!([[{"b": 1}, 1], [2, null]]), true),
+        (doc! {"a": []}, &["a.b", "a.c"], bson!([[null, null]]), true),
+        (doc! {"a": []}, &["a", "a.b"], bson!([[undefined, null]]), true),
+        (
+            doc! {"a": [[{"b": 1, "c": 2}, {"b": 3, "c": 4}]]},
+            &["a.0.b", "a.0.c"],
+            bson!([[1, 2], [3, 4]]),
+            true,
+        ),
+    ];
+    for (document, fields, expected, multikey) in cases {
+        assert_eq!(of(document.clone(), fields), (expected, multikey), "{document} {fields:?}");
+    }
+    let many: Vec<Document> = (0..2000).map(|number| doc! {"b": number, "c": number, "d": number}).collect();
+    let (tuples, _) = of(doc! {"a": many}, &["a.b", "a.c", "a.d"]);
+    assert_eq!(tuples.as_array().unwrap().len(), 2000);
+}
+
+#[test]
 fn a_sparse_index_leaves_out_what_lacks_all_fields() {
     let count =
         |document: Document, fields: &[&str]| terms(&document, &index(fields), true).unwrap().tuples.len();
