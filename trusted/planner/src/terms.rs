@@ -5,8 +5,8 @@
 //! * an array's elements one by one (the index is then *multikey*), an empty array as `Undefined`;
 //! * null for a missing field and for the deprecated `Undefined`.
 //!
-//! Several fields with several values make every combination; in a unique index fields within one array make those of each element, and
-//! it is not asked for several fields of elements, which need not be one's. As in MongoDB, arrays of two fields that are not within
+//! Several fields with several values make every combination; in a unique index and in one with an order, fields within one array make
+//! those of each element, and it is not asked for several fields of elements, which need not be one's. As in MongoDB, arrays of two fields that are not within
 //! one array cannot be in one compound index. A document may have [`TERMS_MAX`] terms in an index.
 //!
 //! A sparse index has no term for a document that lacks all its fields.
@@ -115,9 +115,15 @@ pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result
 #[must_use]
 pub fn shares_arrays(index: &PhysicalIndex) -> bool {
     let fields = index.fields();
-    let mut roots: Vec<&str> = fields.iter().filter_map(|field| field.split('.').next()).collect();
-    roots.sort_unstable();
-    matches!(index, PhysicalIndex::Unique { .. }) && roots.windows(2).any(|pair| pair[0] == pair[1])
+    let several = (1..fields.len()).any(|at| may_share_an_array(fields[at], &fields[..at]));
+    several && !matches!(index, PhysicalIndex::Eq { .. })
+}
+
+/// Whether a field may lie within one array with one of some others.
+#[must_use]
+pub fn may_share_an_array(field: &str, others: &[&str]) -> bool {
+    let root = |field: &str| field.split('.').next().map(str::to_owned);
+    others.iter().any(|other| root(other) == root(field))
 }
 
 /// All combinations of what the fields of an index have.

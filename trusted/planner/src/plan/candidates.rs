@@ -6,7 +6,7 @@ use crate::conditions::{Alternatives, Condition, Conditions, Values, at_path};
 use crate::cost::{self, Cost};
 use crate::interval::Interval;
 use crate::physical::PhysicalIndex;
-use crate::terms::shares_arrays;
+use crate::terms::{may_share_an_array, shares_arrays};
 use arras_documents::sort::{Sort, SortKey};
 use arras_protocol::leakage::{BISEN, Pattern, SCAN, UNIQUE};
 use bson::Bson;
@@ -270,6 +270,10 @@ fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition], sort: &S
     };
     let fields = state.index.fields();
     for (position, field) in fields.iter().enumerate() {
+        if state.multikey && may_share_an_array(field, &fields[..position]) {
+            // Keys are those of single elements; what this field must have may be another one's.
+            break;
+        }
         let Some((values, ids)) = at_path(all.iter(), field, state.multikey) else {
             break;
         };

@@ -177,6 +177,19 @@ fn on_arrays_only_one_bound_is_used_unless_one_element_must_meet_both() {
 }
 
 #[test]
+fn of_fields_that_may_lie_in_one_array_only_the_first_is_used() {
+    let mut indexes = indexes("Range(a.b,a.c) Unique(a.b,a.c)");
+    let both = || doc! {"a.b": 1, "a.c": 4};
+    let equal = |plan: &Plan| match &plan.access {
+        Access::Range(range) => (range.equal.clone(), range.interval.is_closed()),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(plan(&indexes, both(), doc! {}, None).access, Access::Unique { .. }));
+    indexes.iter_mut().for_each(|state| state.multikey = true);
+    assert_eq!(equal(&plan(&indexes, both(), doc! {}, None)), (vec![Bson::Int32(1)], false));
+}
+
+#[test]
 fn too_many_values_fall_back_to_fewer_fields_or_a_scan() {
     let many: Vec<i32> = (0..200).collect();
     let equalities = indexes("Eq(a) Eq(a,b)");

@@ -1,5 +1,5 @@
-//! Terms of a unique index whose fields lie within one array: each element has its own, as in MongoDB, where all combinations would take
-//! two elements that share no term for two documents that do.
+//! Terms of an index whose fields lie within one array: each element has its own, as in MongoDB. All combinations would be as many as
+//! the product of what the fields have, and a unique index would see two documents share a term whose elements do not.
 
 use super::{FieldValues, field_values, first_array};
 use bson::{Bson, Document};

@@ -10,7 +10,7 @@ use bson::{Bson, Document, doc};
 use proptest::prelude::*;
 
 /// Paths documents, filters and indexes share; some more often than others.
-pub(super) const PATHS: [&str; 9] = ["a", "a", "a", "b", "c", "c.d", "c.d", "c.0", "c.d.e"];
+pub(super) const PATHS: [&str; 10] = ["a", "a", "a", "b", "c", "c.d", "c.d", "c.0", "c.d.e", "c.e"];
 
 /// Documents, a filter, and indexes over them.
 #[derive(Clone, Debug)]
@@ -22,12 +22,14 @@ pub(super) struct Case {
 
 /// Cases with arrays and documents as values, or without any array; over all fields, or mostly about one.
 pub(super) fn case(arrays: bool) -> impl Strategy<Value = Case> {
-    let path = prop::sample::select(vec!["a", "a", "c", "c.d", "c.0", ""]);
+    let path = prop::sample::select(vec!["a", "a", "c", "c.d", "c.0", "c.e", ""]);
     (palette(arrays), path).prop_flat_map(move |(palette, path)| {
         let document = if arrays { document(&palette).boxed() } else { plain_document(&palette).boxed() };
         let documents = prop::collection::vec(document, 1..8).prop_map(numbered);
         let (asked, indexed) = match path.split('.').next() {
             None | Some("") => (PATHS.to_vec(), PATHS.to_vec()),
+            // Fields of one element, or of two.
+            _ if path == "c.e" => (vec!["c.d", "c.e"], vec!["c.d", "c.e", "b"]),
             Some(root) => (vec![path, path, root, "b"], vec![path, path, "b"]),
         };
         (documents, filter(&palette, &asked), indexes(indexed))
@@ -152,12 +154,13 @@ fn document(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
 
 /// An element of an array whose documents, and nested arrays, filters look into.
 fn element(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
-    (of(palette), 0..7_u8).prop_map(|(inner, shape)| match shape {
+    (of(palette), of(palette), 0..10_u8).prop_map(|(inner, other, shape)| match shape {
         0 | 1 => Bson::from(doc! {"d": inner}),
         2 => Bson::from(doc! {"d": {"e": inner}}),
         3 => Bson::from(doc! {"d": [{"e": inner}, {}]}),
         4 => Bson::Array(vec![inner]),
         5 => Bson::from(doc! {"e": inner}),
+        6..=8 => Bson::from(doc! {"d": inner, "e": other}),
         _ => inner,
     })
 }
