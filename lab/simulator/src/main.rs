@@ -97,7 +97,9 @@ fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<u64> {
     let most = arguments.seconds.map(Duration::from_secs);
     let (mut runs, mut failed) = (0, 0);
     for seed in (first..).take(usize::try_from(arguments.runs).unwrap_or(usize::MAX)) {
-        if most.is_some_and(|most| began.elapsed() >= most) {
+        // Each order has one run at least, however long.
+        let owed = arguments.every_order && runs < all_orders().len() as u64;
+        if !owed && most.is_some_and(|most| began.elapsed() >= most) {
             break;
         }
         let plan = plan(arguments, seed);

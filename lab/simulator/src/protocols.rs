@@ -37,10 +37,16 @@ pub(crate) fn tell(lie: Lie, protocol: ProtocolId, reply: &mut Vec<u8>) {
             *reply = codec::encode(&response);
         }
     } else if protocol == mope::index::Mope::ID {
-        // As with B+ trees.
+        // As with B+ trees; nodes of the tree are verified.
         if let Ok(mut response) = codec::decode::<mope::index::Response>(reply) {
-            if let mope::index::Response::Found { groups, .. } = &mut response {
-                groups.iter_mut().take(1).for_each(|group| lie.of_bytes(&mut group.sealed.0));
+            match (&mut response, lie) {
+                (mope::index::Response::Found { groups, .. }, lie) => {
+                    groups.iter_mut().take(1).for_each(|group| lie.of_bytes(&mut group.sealed.0));
+                }
+                (mope::index::Response::Fetched(fetched), Lie::Flip(_)) => {
+                    fetched.nodes.iter_mut().flatten().for_each(|node| lie.of_bytes(&mut node.0));
+                }
+                _ => {}
             }
             *reply = codec::encode(&response);
         }
@@ -105,9 +111,9 @@ pub(crate) fn used_once(step: &Step, seen: &mut Seen) {
             | arx_eq::Change::DropIndex { .. }
             | arx_eq::Change::Remove { .. },
         )
-        | Step::Mope(_)
         | Step::Parts { .. } => {}
         Step::Bplus(change) => of_bplus(change, seen),
+        Step::Mope(change) => of_mope(change, seen),
     }
 }
 
@@ -164,6 +170,20 @@ fn of_bplus(change: &bplus::Change, seen: &mut Seen) {
     }
 }
 
+/// Ciphertexts under which entries come: those that are random end with their nonce of 8 bytes, and others are a block.
+fn of_mope(change: &mope::index::Change, seen: &mut Seen) {
+    let mope::index::Change::Update { index, update } = change else { return };
+    for listed in &update.added {
+        let ciphertext = listed.ciphertext.as_slice();
+        if let Some((16.., nonce)) =
+            ciphertext.split_last_chunk::<8>().map(|(block, nonce)| (block.len(), nonce))
+        {
+            let name = Once::Nonce([index.as_bytes().as_slice(), nonce].concat());
+            seen.note(name, ciphertext, "a nonce of a ciphertext is used");
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -208,7 +228,13 @@ mod tests {
             Step::Bplus(bplus::Change::Insert { index, entries })
         };
         let made = Step::Pope(pope::Change::CreateIndex { index, page_bytes: 4096, element_bytes: 20 });
-        for twice in [[append(1), append(2)], [insert(1), insert(2)]] {
+        let enter = |first| {
+            let ciphertext = Blob([[first; 16].as_slice(), &[5; 8]].concat());
+            let added = vec![mope::index::Listed { ciphertext, sealed: mope::index::SealedRow([first; 32]) }];
+            let update = mope::index::Update { added, ..mope::index::Update::default() };
+            Step::Mope(mope::index::Change::Update { index, update })
+        };
+        for twice in [[append(1), append(2)], [insert(1), insert(2)], [enter(1), enter(2)]] {
             let watch = Watch::default();
             for (sequence, step) in (0..).zip([made.clone()].into_iter().chain(twice)) {
                 assert_eq!(watch.wrong(), None);

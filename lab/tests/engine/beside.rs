@@ -1,4 +1,4 @@
-//! Reads beside the drop of the index that they read.
+//! Reads beside the drop of the index that they read, and an index that waits for a write.
 
 use crate::world::{namespace, run};
 use arras_documents::filter::Filter;
@@ -9,7 +9,7 @@ use arras_lab::one_process;
 use arras_protocol::{Channel, ChannelError, Protocol, ProtocolId, documents, hello, write};
 use arras_server::Backend;
 use arras_service::Fault;
-use arras_service::interrupt::Interrupt;
+use arras_service::interrupt::{Interrupt, Reason};
 use arras_service::store::{Cursor, IndexRequest, InsertStatement, Query, Store};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -26,6 +26,8 @@ struct Gate {
 struct Gated {
     server: Direct<Memory>,
     gate: Mutex<Option<Gate>>,
+    /// The same of the next write.
+    write_gate: Mutex<Option<Gate>>,
 }
 
 /// Protocols that are no index's.
@@ -33,8 +35,10 @@ const OTHERS: [ProtocolId; 3] = [documents::Documents::ID, write::Write::ID, hel
 
 impl<P: Protocol> Channel<P> for Gated {
     async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
-        if !OTHERS.contains(&P::ID) {
-            let gate = self.gate.lock().expect("no test panics with it").take();
+        let is_write = P::ID == write::Write::ID;
+        if is_write || !OTHERS.contains(&P::ID) {
+            let gate = if is_write { &self.write_gate } else { &self.gate };
+            let gate = gate.lock().expect("no test panics with it").take();
             if let Some(Gate { reached, go }) = gate {
                 reached.send(()).expect("the test waits");
                 go.await.expect("the test lets it go on");
@@ -47,8 +51,12 @@ impl<P: Protocol> Channel<P> for Gated {
 impl Gated {
     /// Holds the next request to an index: a sign that it has come, and what lets it go on.
     fn hold(&self) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
+        Self::close(&self.gate)
+    }
+
+    fn close(gate: &Mutex<Option<Gate>>) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
         let ((reached, has_reached), (let_go, go)) = (oneshot::channel(), oneshot::channel());
-        *self.gate.lock().expect("no test panics with it") = Some(Gate { reached, go });
+        *gate.lock().expect("no test panics with it") = Some(Gate { reached, go });
         (has_reached, let_go)
     }
 }
@@ -63,7 +71,7 @@ const DOCUMENTS: i32 = 3000;
 
 async fn world() -> World {
     let server = Direct::new(Arc::new(Backend::open(Memory::new(), [1; 16]).expect("memory does not fail")));
-    let channel = Arc::new(Gated { server, gate: Mutex::default() });
+    let channel = Arc::new(Gated { server, gate: Mutex::default(), write_gate: Mutex::default() });
     let directory = tempfile::tempdir().expect("a folder");
     let engine =
         one_process::open(directory.path(), Memory::new(), Arc::clone(&channel), Settings::default());
@@ -162,5 +170,46 @@ fn a_read_whose_index_is_dropped_in_its_middle_is_ended_and_nobody_is_blamed() {
             };
             assert_eq!(failure.fault, Fault::Dropped, "{name}: {failure:?}");
         }
+    });
+}
+
+#[test]
+fn an_index_that_waits_for_a_write_or_for_another_is_not_made_once_its_request_is_killed() {
+    // Of one thread: when it has had its turns, so has everything.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let world = world().await;
+        let (reached, go) = Gated::close(&world.channel.write_gate);
+        let engine = world.engine.clone();
+        let document = InsertStatement::of(vec![doc! { "_id": -1, "v": 1 }], true).expect("a document");
+        let writing = tokio::spawn(async move { engine.insert(&namespace(), document).await });
+        reached.await.expect("the write is sent");
+        // The first waits for the write, the second for the first.
+        let making = ["one", "other"].map(|name| {
+            let interrupt = Interrupt::default();
+            let (engine, sign) = (world.engine.clone(), interrupt.clone());
+            let (name, key, options) = (name.to_owned(), doc! { name: 1 }, Document::new());
+            let index = IndexRequest { name, key, unique: false, sparse: false, options };
+            let made =
+                tokio::spawn(async move { engine.create_indexes(&namespace(), vec![index], sign).await });
+            (interrupt, made)
+        });
+        let turns = async || {
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+        };
+        turns().await;
+        for (interrupt, made) in making.into_iter().rev() {
+            assert!(!made.is_finished(), "the write is under way");
+            interrupt.raise(Reason::Killed);
+            turns().await;
+            assert!(made.is_finished(), "it waits though it is killed");
+            let failure = made.await.expect("no panic").expect_err("an interruption");
+            assert_eq!(failure.fault, Fault::Interrupted(Reason::Killed));
+        }
+        go.send(()).expect("the write waits");
+        assert_eq!(writing.await.expect("no panic").expect("an insert").count, 1);
+        assert_eq!(world.engine.indexes(&namespace()).await.expect("a list").len(), 1);
     });
 }

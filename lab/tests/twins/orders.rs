@@ -317,9 +317,7 @@ fn an_entry_comes_and_goes_in_one_write_with_its_document() {
             let of_index: Vec<usize> =
                 whole.map(|write| write.steps.iter().filter(|step| own(step)).count()).collect();
             let [steps] = of_index[..] else { panic!("{collection}: {what} in {} writes", of_index.len()) };
-            // ArxEq is told of nothing that goes.
-            let is_told = what == "inserted" || collection != "of_equality";
-            assert!(!is_told || steps > 0, "{collection}: {what} with {steps} steps of the index");
+            assert!(steps > 0, "{collection}: {what} with {steps} steps of the index");
         }
     }
 }

@@ -130,16 +130,16 @@ pub const UNIQUE: Leakage = Leakage {
     protocol: "eq_unique",
     snapshot: &[Pattern::Size],
     search: &[Pattern::AccessPattern, Pattern::SearchPattern],
-    update: &[Pattern::SearchPattern],
+    update: &[Pattern::AccessPattern, Pattern::SearchPattern],
     attacks: &["known-query attacks on the search pattern (persistent attacker with auxiliary queries)"],
 };
 
-/// ArxEq.
+/// ArxEq. An insertion shows nothing; a removal names its entry, and so the write that made it.
 pub const ARX_EQ: Leakage = Leakage {
     protocol: "arx_eq",
     snapshot: &[Pattern::Size],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
-    update: &[],
+    update: &[Pattern::AccessPattern],
     attacks: &[
         "count and leakage-abuse attacks on searched values (persistent attacker with auxiliary data)",
     ],
@@ -152,7 +152,7 @@ pub const ARX_RANGE: Leakage = Leakage {
     // how much came since it was rewritten.
     snapshot: &[Pattern::Size, Pattern::Shape, Pattern::InsertionOrder],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
-    update: &[Pattern::BucketRank],
+    update: &[Pattern::Size, Pattern::BucketRank],
     attacks: &[KKNO_ACCESS, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 

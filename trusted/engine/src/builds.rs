@@ -46,11 +46,15 @@ impl Builds {
         EndBy(self)
     }
 
+    /// What ends the builds of the request that has the definitions' lock.
+    pub(super) fn end(&self) -> Interrupt {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Enters a build over `total` documents.
     pub(super) fn begin(&self, ns: &Namespace, total: u64) -> Build<'_> {
         self.lock().insert(ns.clone(), IndexBuild { ns: ns.clone(), done: 0, total });
-        let end = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Build { builds: self, ns: ns.clone(), end }
+        Build { builds: self, ns: ns.clone(), end: self.end() }
     }
 
     /// The builds under way.

@@ -188,7 +188,11 @@ pub(super) fn wanted(
     schema: &Schema,
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
     let ns = &collection.ns;
-    request::indexes_for(request, schema.collection(&ns.database, &ns.collection))
+    let undeclared = schema.undeclared();
+    request::indexes_for(
+        request,
+        Some(schema.collection(&ns.database, &ns.collection).unwrap_or(&undeclared)),
+    )
 }
 
 /// Refuses indexes on fields that an index of another protocol gives the order of.

@@ -220,8 +220,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
         let collection = self.ensure_collection(ns, &interrupt).await?;
-        let _one_at_a_time = self.definitions.lock().await;
-        interrupt.check()?;
+        let _one_at_a_time = interrupt.during(async { Ok(self.definitions.lock().await) }).await?;
         let _ends_by = self.builds.end_by(interrupt);
         let before = listed(&collection.indexes()).len();
         for request in requests {
@@ -253,7 +252,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         physical: Vec<PhysicalIndex>,
     ) -> Result<(), ServiceError> {
         let text = self.new_text(collection, &request).await?;
-        let _no_writer = self.writer(collection).await?;
+        let _no_writer = self.writer_unless(collection, &self.builds.end()).await?;
         // Only now: a writer records facts about the other indexes in it.
         let mut record = collection.record();
         let root = self.keyring.root(record.key_version).ok_or_else(|| {

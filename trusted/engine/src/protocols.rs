@@ -296,3 +296,20 @@ fn arx_range_parameters(part: &PartRecord, top_nodes: usize) -> Result<ArxRangeP
         aggregates: aggregates.is_some(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arras_planner::kinds::{Availability, of_orders};
+
+    #[test]
+    fn whatever_a_field_may_have_its_order_by_is_dropped_by_one_step() {
+        let made = of_orders().filter(|order| !matches!(order.kind().availability, Availability::Refused(_)));
+        let names: Vec<&str> = made.map(|order| order.name()).collect();
+        assert!(names.len() >= 7, "{names:?}");
+        for name in names {
+            let drops = DROPS.iter().filter(|(begins, _)| name.starts_with(begins)).count();
+            assert_eq!(drops, 1, "{name}");
+        }
+    }
+}

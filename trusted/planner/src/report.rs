@@ -8,6 +8,7 @@ pub use text::text;
 
 use crate::cost::Statistics;
 use crate::indexes::{PlannedIndex, physical_indexes, plan_indexes};
+use crate::kinds::Tuning;
 use crate::physical::PhysicalIndex;
 use crate::plan::{IndexState, LEAKAGE_RATIO, PlanError, Planner, Request};
 use crate::schema::{CollectionSchema, FieldType, QueryPattern, Schema, TextSchema};
@@ -47,19 +48,23 @@ pub struct PatternReport {
     pub outcome: Result<Explanation, PlanError>,
 }
 
-/// Reports on every collection of a schema.
+/// Reports on every collection of a schema, under the settings of indexes and what is known of the data.
 #[must_use]
-pub fn report(schema: &Schema, statistics: &Statistics) -> Vec<CollectionReport> {
+pub fn report(schema: &Schema, tuning: Tuning, statistics: &Statistics) -> Vec<CollectionReport> {
     schema
         .collections
         .iter()
-        .map(|(namespace, collection)| of_collection(namespace, collection, statistics))
+        .map(|(namespace, collection)| of_collection(namespace, collection, (tuning, statistics)))
         .collect()
 }
 
-fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statistics) -> CollectionReport {
+fn of_collection(
+    namespace: &str,
+    schema: &CollectionSchema,
+    (tuning, statistics): (Tuning, &Statistics),
+) -> CollectionReport {
     let builds = physical_indexes(schema);
-    let states = states(&builds);
+    let states = states(&builds, tuning);
     let leakage_ratio = schema.leakage_ratio.unwrap_or(LEAKAGE_RATIO);
     let planner = Planner {
         scan: schema.scan,
@@ -81,9 +86,10 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
 }
 
 /// Indexes as they are when new, under made-up names.
-fn states(indexes: &[PhysicalIndex]) -> Vec<IndexState> {
+fn states(indexes: &[PhysicalIndex], tuning: Tuning) -> Vec<IndexState> {
     let state = |(number, index): (usize, &PhysicalIndex)| {
-        IndexState::new(IndexId((number as u64).to_be_bytes()), index.to_string(), index.clone())
+        let id = IndexId((number as u64).to_be_bytes());
+        IndexState { tuning, ..IndexState::new(id, index.to_string(), index.clone()) }
     };
     indexes.iter().enumerate().map(state).collect()
 }

@@ -113,6 +113,18 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_order_that_the_labs_attacks_are_named_for_was_attacked() {
+        let shape = crate::kinds::Shape { key_bytes: 4, tuning: crate::kinds::Tuning::default() };
+        for order in crate::kinds::of_orders() {
+            let Leakage { attacks, .. } = (order.kind().leakage)(&shape);
+            let by_name = attacks.iter().filter_map(|attack| attack.split_once(": "));
+            let of_the_lab = by_name.filter(|(name, _)| !name.contains(' ')).count();
+            let measured = of(order.name(), Adversary::Persistent).count();
+            assert!(of_the_lab == 0 || measured > 0, "{}: {of_the_lab} attacks, none measured", order.name());
+        }
+    }
+
+    #[test]
     fn who_has_one_copy_carries_no_attack_out_that_watches() {
         let snapshot: Vec<&Recovery> = of("bplus_lewi_wu", Adversary::Snapshot).collect();
         assert!(!snapshot.is_empty());

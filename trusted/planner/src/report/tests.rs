@@ -4,7 +4,7 @@ use super::*;
 
 fn clinic() -> Vec<CollectionReport> {
     let schema = Schema::parse(include_str!("../../golden/clinic.toml"), "clinic.toml").unwrap();
-    report(&schema, &Statistics::default())
+    report(&schema, Tuning::default(), &Statistics::default())
 }
 
 /// The text as it should be is `golden/clinic.txt`: read the difference before you replace it.
@@ -35,7 +35,7 @@ fn an_explanation_is_a_document_too() {
 
 fn notes(schema: &str) -> Vec<String> {
     let schema = Schema::parse(&format!("[collections.\"a.b\"]\n{schema}"), "s").unwrap();
-    let reports = report(&schema, &Statistics::default());
+    let reports = report(&schema, Tuning::default(), &Statistics::default());
     reports[0].notes[1..].to_vec()
 }
 

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::adversary::Adversary;
 use crate::schema::Schema;
 use bson::doc;
 
@@ -182,4 +183,20 @@ fn another_protocol_of_the_same_fields_is_refused_with_the_way_to_it() {
     assert!(
         !by("pope", "a").implies(&by("arx_range", "a")) && !by("arx_range", "a").implies(&by("pope", "a"))
     );
+}
+
+#[test]
+fn who_is_not_to_learn_is_said_of_collections_that_are_not_declared_too() {
+    let schema = |text: &str| Schema::parse(text, "schema.toml").unwrap();
+    let narrow = doc! {"storageEngine": {"arras": {"operations": ["range"], "widthBits": 32}}};
+    let request = request(doc! {"a": 1}, false, narrow);
+    let made = |schema: &Schema| {
+        let made = indexes_for(&request, Some(&schema.undeclared())).unwrap();
+        assert_eq!(Some(&made), indexes_for(&request, schema.collection("a", "b")).ok().as_ref());
+        made
+    };
+    assert_eq!(made(&schema("[collections.\"a.b\"]\n")).len(), 1);
+    let snapshot = schema("adversary = \"snapshot\"\n[collections.\"a.b\"]\n");
+    assert_eq!(made(&snapshot).len(), 1);
+    assert_eq!(snapshot.undeclared().adversary, Adversary::Snapshot);
 }

@@ -74,6 +74,12 @@ impl Schema {
     pub fn collection(&self, database: &str, collection: &str) -> Option<&CollectionSchema> {
         self.collections.get(&format!("{database}.{collection}"))
     }
+
+    /// What holds for a collection of which nothing is declared.
+    #[must_use]
+    pub fn undeclared(&self) -> CollectionSchema {
+        CollectionSchema { adversary: self.adversary, ..CollectionSchema::default() }
+    }
 }
 
 /// What is declared of one collection.

@@ -187,7 +187,8 @@ fn the_examples_of_the_documentation_are_schemas_that_refuse_nothing() {
     assert_eq!(examples.len(), 4);
     for example in examples {
         let schema = Schema::parse(example, "docs/schema.md").unwrap();
-        for report in crate::report::report(&schema, &crate::cost::Statistics::default()) {
+        for report in crate::report::report(&schema, Default::default(), &crate::cost::Statistics::default())
+        {
             assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
             let scans = |outcome: &Result<arras_service::explanation::Explanation, _>| {
                 outcome.as_ref().map_or(true, |e| e.scan)

@@ -62,10 +62,9 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
         }
     }
     let statistics = statistics(arguments);
+    let range = configuration.as_ref().map(|configuration| configuration.range_indexes).unwrap_or_default();
+    let tuning = Tuning { bucket_factor: range.bucket_factor, top_nodes: range.top_nodes as u64 };
     if arguments.compare {
-        let range =
-            configuration.as_ref().map(|configuration| configuration.range_indexes).unwrap_or_default();
-        let tuning = Tuning { bucket_factor: range.bucket_factor, top_nodes: range.top_nodes as u64 };
         let comparisons = comparison::compare(&schema, (tuning, &statistics));
         if !arguments.json {
             print!("{}", comparison::text(&comparisons));
@@ -75,7 +74,7 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let reports = arras_planner::report::report(&schema, &statistics);
+    let reports = arras_planner::report::report(&schema, tuning, &statistics);
     print!("{}", arras_planner::report::text(&reports));
     let refused: Vec<String> = reports
         .iter()
