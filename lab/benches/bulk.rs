@@ -122,14 +122,15 @@ struct Window {
 }
 
 impl Window {
-    /// Prints the figures of the last window beside what they are to come to at a million documents.
-    fn print_beside_targets(&self, first: &Self) {
+    /// Prints the figures of the last window beside what they are to come to at a million documents; whether they do.
+    fn print_beside_targets(&self, first: &Self) -> bool {
         println!("\n| of the last line | | to be at a million documents |\n|---|---|---|");
         println!("| rate against the first line's | {:.2} | at least 0.6 |", self.rate / first.rate);
         println!("| processor's time a document against it | {:.2} | |", self.processor / first.processor);
         println!("| bytes sent a document | {} | at most 3000 |", self.sent);
         println!("| bytes written a document | {} | at most 10000 |", self.written);
         println!("| bytes of the server's files a document | {} | at most 1200 |", self.files);
+        self.rate >= 0.6 * first.rate && self.sent <= 3000 && self.written <= 10_000 && self.files <= 1200
     }
 }
 
@@ -211,7 +212,10 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
         && !arguments.index_last
         && !arguments.plain
     {
-        last.print_beside_targets(first);
+        let met = last.print_beside_targets(first);
+        if !met && done >= 1_000_000 {
+            return Err("the last line's figures are not what they are to be".into());
+        }
     }
     if arguments.index_last {
         let (began, before) = (Instant::now(), mark());

@@ -282,6 +282,11 @@ pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64, Option<f64>)> {
             ratio(("before", PointReads, 8), ("plaintext", PointReads, 8)),
             None,
         ),
+        (
+            "scans of 50, one client against 3 ms each",
+            rate(rates, "arras", Scans, 1).map(|per_second| per_second * 0.003),
+            Some(1.0),
+        ),
         ("scans, one client against before", ratio(("arras", Scans, 1), ("before", Scans, 1)), None),
     ]
     .into_iter()

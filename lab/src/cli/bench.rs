@@ -88,7 +88,7 @@ fn memory(arguments: &BenchArguments) -> Result<(), Failure> {
         environment.machine,
         environment.commit
     ))?;
-    missed(figures.iter().filter(|figure| figure.measured > figure.target).map(|figure| figure.what.as_str()))
+    missed(figures.iter().filter(|figure| figure.measured.is_nan() || figure.measured > figure.target).map(|figure| figure.what.as_str()))
 }
 
 /// What encryption costs an application of PostgreSQL, with the `arras` beside this executable.
@@ -141,7 +141,8 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
     let environment = crate::run::environment();
     if arguments.json {
         let line = |rate| serde_json::json!({ "environment": environment, "rate": rate }).to_string();
-        return print(&rates.iter().map(line).collect::<Vec<_>>().join("\n"));
+        print(&rates.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        return below_target(&service::ratios(&rates));
     }
     let rows: Vec<Vec<String>> = rates
         .iter()
@@ -168,12 +169,15 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
         environment.machine,
         environment.commit
     ))?;
-    missed(
-        ratios
-            .iter()
-            .filter(|(_, ratio, target)| target.is_some_and(|target| *ratio < target))
-            .map(|one| one.0),
-    )
+    below_target(&ratios)
+}
+
+/// A failure if there are ratios below what they are to be at least.
+fn below_target(ratios: &[(&str, f64, Option<f64>)]) -> Result<(), Failure> {
+    let is_below = |ratio: f64, target: f64| ratio.is_nan() || ratio < target;
+    let below =
+        ratios.iter().filter(|(_, ratio, target)| target.is_some_and(|target| is_below(*ratio, target)));
+    missed(below.map(|one| one.0))
 }
 
 /// A failure if there are any figures that are not what they are to be.

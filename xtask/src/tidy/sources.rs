@@ -5,16 +5,24 @@ use super::tree::Tree;
 use crate::report::Finding;
 
 /// Folders that a simulation runs.
-const SIMULATED: [&str; 3] = ["trusted/engine/src/", "trusted/schemes/src/", "trusted/records/src/"];
+const SIMULATED: [&str; 4] =
+    ["trusted/engine/src/", "trusted/schemes/src/", "trusted/records/src/", "trusted/text/src/"];
 
 /// The modules that are these sources.
 const HOMES: [&str; 2] = ["trusted/engine/src/aside.rs", "trusted/schemes/src/random.rs"];
 
 /// What must not be named elsewhere, and what to use.
-const BARRED: [(&str, &str); 10] = [
+const BARRED: [(&str, &str); 17] = [
     ("std::time::Instant", "use tokio::time::Instant, which a simulation moves"),
     ("time::{Duration, Instant}", "use tokio::time::Instant, which a simulation moves"),
     ("SystemTime", "take the time from whoever opens the engine"),
+    ("use std::time::*", "name what is used of it"),
+    ("use std::time;", "name what is used of it"),
+    ("Utc::now", "take the time from whoever opens the engine"),
+    ("std::net", "go by the channel that the engine was opened with"),
+    ("tokio::net", "go by the channel that the engine was opened with"),
+    ("OsRng", "draw from the `Randomness` that the engine was opened with"),
+    ("getrandom", "draw from the `Randomness` that the engine was opened with"),
     ("rand::rng(", "draw from the `Randomness` that the engine was opened with"),
     ("thread_rng", "draw from the `Randomness` that the engine was opened with"),
     ("SysRng", "draw from the `Randomness` that the engine was opened with"),
