@@ -88,7 +88,12 @@ fn memory(arguments: &BenchArguments) -> Result<(), Failure> {
         environment.machine,
         environment.commit
     ))?;
-    missed(figures.iter().filter(|figure| figure.measured.is_nan() || figure.measured > figure.target).map(|figure| figure.what.as_str()))
+    missed(
+        figures
+            .iter()
+            .filter(|figure| figure.measured.is_nan() || figure.measured > figure.target)
+            .map(|figure| figure.what.as_str()),
+    )
 }
 
 /// What encryption costs an application of PostgreSQL, with the `arras` beside this executable.

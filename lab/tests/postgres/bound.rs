@@ -168,6 +168,25 @@ async fn names_that_are_closed_unnamed_long_or_quoted_are_the_server_s_own() {
     assert!(direct.query(PLAIN, &[]).await.unwrap().is_empty());
 }
 
+/// Tokens and syntax of a text take hundreds of times its bytes: one that is too long is refused before it is read, whatever it hides
+/// behind quotes, and a constant of any length is one part.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_too_many_parts_is_refused_before_it_is_read() {
+    let (_server, proxy, _client) = opened().await;
+    let mut raw = Raw::connect(proxy.address);
+    let many = "(1, 'a'), ".repeat(600_000);
+    for hidden in ["", "/* ' */ ", "(0, E'\\''), "] {
+        let text = format!("INSERT INTO people (id, name) VALUES {hidden}{many}(2, 'b')");
+        let refused = failed(&raw.query(&text)).expect("it would take gigabytes");
+        assert!(refused.contains("54000") && refused.contains("COPY"), "{refused}");
+    }
+    let long = "a, ".repeat(1_000_000);
+    let text = format!("INSERT INTO people (id, memo) VALUES (1, '{long}')");
+    assert_eq!(failed(&raw.query(&text)), None, "one constant");
+    let text = format!("SELECT name FROM people WHERE id IN ({}3)", "2, ".repeat(3000));
+    assert_eq!(failed(&raw.query(&text)), None, "what is counted and has room");
+}
+
 /// A driver that prepares under a new name each time and closes in SQL: nothing is kept of what is closed.
 #[tokio::test]
 async fn statements_that_are_deallocated_in_sql_and_cursors_of_ended_transactions_take_no_memory() {

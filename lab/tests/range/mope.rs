@@ -27,7 +27,8 @@ impl Encoded {
     ) -> Result<Index<C>, IndexError> {
         let Self(kind, width, verified) = *self;
         let (key, randomness) = (key(), Randomness::seeded(7));
-        let making = Making { index: INDEX, key: &key, width, kind, verified, small_nodes: false, randomness };
+        let making =
+            Making { index: INDEX, key: &key, width, kind, verified, small_nodes: false, randomness };
         match acknowledged {
             Some(_) => Index::open(channel, &making, acknowledged),
             None => Index::create(channel, &making).await,

@@ -17,6 +17,12 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const UNCOUNTED_BYTES: usize = 64 * 1024;
 /// Bytes of a permit.
 const PERMIT_BYTES: usize = 1024;
+/// Bytes that a part of a statement takes while the statement is read: tokens, syntax and what is made of them. Measured: 570 to 670.
+const PART_BYTES: usize = 768;
+/// A statement of so many parts is not worth counting.
+const UNCOUNTED_PARTS: usize = 4096;
+/// Bytes that there are at least for statements that are read.
+const READING_BYTES_MIN: usize = 128 * 1024 * 1024;
 /// How long somebody waits for memory.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,6 +31,9 @@ pub struct Rewriting {
     schema: Arc<Schema>,
     pub(crate) columns: Arc<dyn Columns>,
     room: Arc<Semaphore>,
+    /// Of statements that are being read, in permits. Who waits for it holds a message, and who has it waits for nothing.
+    reading: Arc<Semaphore>,
+    reading_permits: usize,
     /// Tables were made or changed so many times.
     changes: AtomicU64,
     freshness: Option<Arc<Freshness>>,
@@ -34,12 +43,16 @@ pub struct Rewriting {
 pub(crate) struct Share(#[allow(dead_code, reason = "held for its end")] OwnedSemaphorePermit);
 
 impl Rewriting {
-    /// Rewrites statements on the columns that `schema` declares; messages and prepared statements may hold so many bytes.
+    /// Rewrites statements on the columns that `schema` declares. Of so many bytes, messages and prepared statements may hold half, and
+    /// statements that are being read the other.
     #[must_use]
     pub fn new(schema: Arc<Schema>, columns: Arc<dyn Columns>, memory_bytes: usize) -> Self {
-        let bytes = memory_bytes.max(2 * MESSAGE_BYTES_MAX);
-        let room = Arc::new(Semaphore::new((bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS)));
-        Self { schema, columns, room, changes: AtomicU64::new(0), freshness: None }
+        let permits = |bytes: usize| (bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
+        let half = memory_bytes / 2;
+        let room = Arc::new(Semaphore::new(permits(half.max(2 * MESSAGE_BYTES_MAX))));
+        let reading_permits = permits(half.max(READING_BYTES_MIN));
+        let reading = Arc::new(Semaphore::new(reading_permits));
+        Self { schema, columns, room, reading, reading_permits, changes: AtomicU64::new(0), freshness: None }
     }
 
     /// Has each session compare the database with what was acknowledged before it begins.
@@ -72,6 +85,30 @@ impl Rewriting {
         Arc::clone(&self.room).try_acquire_many_owned(permits).map(Share).map_err(|_| full())
     }
 
+    /// Waits for room to read a statement in; `None` if it is too small to count. 54000 if it needs more than there ever is, 53200 if
+    /// there is none for too long.
+    pub(crate) async fn read(&self, text: &str) -> Result<Option<Share>, SqlError> {
+        let parts = parts(text);
+        if parts <= UNCOUNTED_PARTS {
+            return Ok(None);
+        }
+        let permits = (parts * PART_BYTES).div_ceil(PERMIT_BYTES);
+        if permits > self.reading_permits {
+            let most = self.reading_permits * PERMIT_BYTES / PART_BYTES;
+            let text = format!(
+                "a statement on encrypted columns has about {parts} words, constants and signs; the proxy has memory for {most}"
+            );
+            return Err(SqlError::new("54000", text)
+                .hint("Use COPY, or several statements, or give the proxy more memory."));
+        }
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        match timeout(PATIENCE, Arc::clone(&self.reading).acquire_many_owned(permits)).await {
+            Ok(Ok(permit)) => Ok(Some(Share(permit))),
+            // It is never closed.
+            Ok(Err(_)) | Err(_) => Err(full()),
+        }
+    }
+
     /// What is declared.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
@@ -100,6 +137,57 @@ impl Rewriting {
     }
 }
 
+/// How many parts a text has at most: each is a sign, or letters or digits that follow one another, and what is between quotes is one.
+/// Where a quote may be something else than it seems, what is behind it counts, too.
+fn parts(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let dollars = || bytes.windows(2).any(|pair| pair[0] == b'$' && !pair[1].is_ascii_digit());
+    let is_plain = !["\\", "--", "/*"].iter().any(|sign| text.contains(sign)) && !dollars();
+    let (mut parts, mut quote, mut before) = (0, None, None);
+    for byte in bytes {
+        let is_digit = byte.is_ascii_digit();
+        let run = (is_digit || byte.is_ascii_alphabetic() || !byte.is_ascii()).then_some(is_digit);
+        match quote {
+            Some(open) if open == *byte => quote = None,
+            Some(_) => continue,
+            None if is_plain && matches!(byte, b'\'' | b'"') => quote = Some(*byte),
+            None => {}
+        }
+        parts += usize::from(run.is_none() || run != before);
+        before = run;
+    }
+    parts
+}
+
 fn full() -> SqlError {
     SqlError::new("53200", "the proxy's memory is full of messages under way").hint("Try again.")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::text::statements;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_between_quotes_is_one_part_wherever_that_is_certain() {
+        assert_eq!(parts("SELECT 'a, b, c' , \"d e\" FROM t"), 13);
+        let quoted = format!("SELECT '{}'", "a, ".repeat(1000));
+        assert!(parts(&quoted) < 8);
+        for hidden in ["E'\\'', ", "$$'$$, ", "-- '\n, ", "/*'*/, ", "$a$\"$a$, "] {
+            let text = format!("SELECT {hidden}{}'", "1, ".repeat(1000));
+            assert!(parts(&text) >= 2000, "{hidden}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn there_are_no_fewer_parts_than_tokens(text in "[a-c1 ,'\"$\\\\()é*/\n-]{0,40}") {
+            if let Ok(statements) = statements(&text) {
+                let tokens: usize = statements.iter().map(|lexemes| lexemes.tokens().len()).sum();
+                prop_assert!(parts(&text) >= tokens, "{tokens} tokens, {} parts", parts(&text));
+            }
+        }
+    }
 }

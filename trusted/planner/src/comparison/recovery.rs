@@ -112,6 +112,9 @@ mod tests {
         assert!(data_sets().len() >= 4);
     }
 
+    /// The laboratory leaves it out where it is not asked for by name: each of its comparisons takes pairings.
+    const NOT_ATTACKED: &str = "bplus_cloz";
+
     #[test]
     fn every_kind_of_order_that_the_labs_attacks_are_named_for_was_attacked() {
         let shape = crate::kinds::Shape { key_bytes: 4, tuning: crate::kinds::Tuning::default() };
@@ -120,7 +123,13 @@ mod tests {
             let by_name = attacks.iter().filter_map(|attack| attack.split_once(": "));
             let of_the_lab = by_name.filter(|(name, _)| !name.contains(' ')).count();
             let measured = of(order.name(), Adversary::Persistent).count();
-            assert!(of_the_lab == 0 || measured > 0, "{}: {of_the_lab} attacks, none measured", order.name());
+            let is_due = of_the_lab > 0 && order.name() != NOT_ATTACKED;
+            assert_eq!(
+                is_due,
+                measured > 0,
+                "{}: {of_the_lab} attacks, {measured} measurements",
+                order.name()
+            );
         }
     }
 

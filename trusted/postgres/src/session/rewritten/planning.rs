@@ -5,9 +5,18 @@ use super::{Requests, tables};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned};
 use crate::replies;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What every statement names that gives transactions an isolation level.
 const ISOLATION: &[u8] = b"isolation";
+
+/// Does work that takes time, which other sessions of this thread are not to wait for where there are other threads.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
 
 impl Requests<'_> {
     /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
@@ -46,7 +55,14 @@ impl Requests<'_> {
             // Read otherwise than PostgreSQL reads it, it might seem to name none.
             self.shared.state().settings.require_readable()?;
         }
-        let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
+        let is_read = catalog.sensitive().may_be_in(text, catalog.is_shown());
+        let room = if is_read { self.rewriting.read(text).await? } else { None };
+        let mut planned = {
+            let state = self.shared.state();
+            let plan = || crate::rewrite::plan_in(text, &catalog, &state.names.in_text(text));
+            if room.is_some() { apart(plan) } else { plan() }?
+        };
+        drop(room);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;
