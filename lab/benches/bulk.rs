@@ -122,15 +122,22 @@ struct Window {
 }
 
 impl Window {
-    /// Prints the figures of the last window beside what they are to come to at a million documents; whether they do.
-    fn print_beside_targets(&self, first: &Self) -> bool {
+    /// Prints the figures of the last window beside what they are to come to at a million documents; fails there if they do not.
+    fn judge(&self, first: &Self, done: u64) -> Result<(), Box<dyn Error>> {
         println!("\n| of the last line | | to be at a million documents |\n|---|---|---|");
         println!("| rate against the first line's | {:.2} | at least 0.6 |", self.rate / first.rate);
         println!("| processor's time a document against it | {:.2} | |", self.processor / first.processor);
         println!("| bytes sent a document | {} | at most 3000 |", self.sent);
         println!("| bytes written a document | {} | at most 10000 |", self.written);
         println!("| bytes of the server's files a document | {} | at most 1200 |", self.files);
-        self.rate >= 0.6 * first.rate && self.sent <= 3000 && self.written <= 10_000 && self.files <= 1200
+        let is_met = self.rate >= 0.6 * first.rate
+            && self.sent <= 3000
+            && self.written <= 10_000
+            && self.files <= 1200;
+        if is_met || done < 1_000_000 {
+            return Ok(());
+        }
+        Err("the last line's figures are not what they are to be".into())
     }
 }
 
@@ -212,10 +219,7 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
         && !arguments.index_last
         && !arguments.plain
     {
-        let met = last.print_beside_targets(first);
-        if !met && done >= 1_000_000 {
-            return Err("the last line's figures are not what they are to be".into());
-        }
+        last.judge(first, done)?;
     }
     if arguments.index_last {
         let (began, before) = (Instant::now(), mark());

@@ -112,9 +112,6 @@ mod tests {
         assert!(data_sets().len() >= 4);
     }
 
-    /// The laboratory leaves it out where it is not asked for by name: each of its comparisons takes pairings.
-    const NOT_ATTACKED: &str = "bplus_cloz";
-
     #[test]
     fn every_kind_of_order_that_the_labs_attacks_are_named_for_was_attacked() {
         let shape = crate::kinds::Shape { key_bytes: 4, tuning: crate::kinds::Tuning::default() };
@@ -123,7 +120,9 @@ mod tests {
             let by_name = attacks.iter().filter_map(|attack| attack.split_once(": "));
             let of_the_lab = by_name.filter(|(name, _)| !name.contains(' ')).count();
             let measured = of(order.name(), Adversary::Persistent).count();
-            let is_due = of_the_lab > 0 && order.name() != NOT_ATTACKED;
+            // The head of the file says which one is left out, and why.
+            let is_left_out = MEASURED.contains(&format!("# `all` is all but {},", order.name()));
+            let is_due = of_the_lab > 0 && !is_left_out;
             assert_eq!(
                 is_due,
                 measured > 0,
