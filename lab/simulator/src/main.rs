@@ -59,7 +59,11 @@ fn order(name: &str) -> Result<&'static str, String> {
 
 /// What keeps orders in the run of a seed, if that is not the seed's choice.
 fn forced_order(arguments: &Arguments, seed: u64) -> Option<&'static str> {
-    let in_turn = || all_orders().into_iter().cycle().nth(usize::try_from(seed % 1024).unwrap_or_default());
+    let in_turn = || {
+        let orders = all_orders();
+        let turn = seed.checked_rem(orders.len() as u64)?;
+        orders.get(usize::try_from(turn).ok()?).copied()
+    };
     arguments.order.or_else(|| arguments.every_order.then(in_turn).flatten())
 }
 

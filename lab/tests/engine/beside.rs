@@ -3,6 +3,7 @@
 use crate::world::{namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_documents::update::{ArrayFilters, Update};
 use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
@@ -10,7 +11,7 @@ use arras_protocol::{Channel, ChannelError, Protocol, ProtocolId, documents, hel
 use arras_server::Backend;
 use arras_service::Fault;
 use arras_service::interrupt::{Interrupt, Reason};
-use arras_service::store::{Cursor, IndexRequest, InsertStatement, Query, Store};
+use arras_service::store::{Cursor, IndexRequest, InsertStatement, Query, Store, UpdateStatement};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
 use std::sync::{Arc, Mutex};
@@ -28,6 +29,8 @@ struct Gated {
     gate: Mutex<Option<Gate>>,
     /// The same of the next write.
     write_gate: Mutex<Option<Gate>>,
+    /// And of the next read of documents.
+    read_gate: Mutex<Option<Gate>>,
 }
 
 /// Protocols that are no index's.
@@ -35,9 +38,12 @@ const OTHERS: [ProtocolId; 3] = [documents::Documents::ID, write::Write::ID, hel
 
 impl<P: Protocol> Channel<P> for Gated {
     async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
-        let is_write = P::ID == write::Write::ID;
-        if is_write || !OTHERS.contains(&P::ID) {
-            let gate = if is_write { &self.write_gate } else { &self.gate };
+        let gate = match P::ID {
+            write::Write::ID => Some(&self.write_gate),
+            documents::Documents::ID => Some(&self.read_gate),
+            other => (!OTHERS.contains(&other)).then_some(&self.gate),
+        };
+        if let Some(gate) = gate {
             let gate = gate.lock().expect("no test panics with it").take();
             if let Some(Gate { reached, go }) = gate {
                 reached.send(()).expect("the test waits");
@@ -71,7 +77,12 @@ const DOCUMENTS: i32 = 3000;
 
 async fn world() -> World {
     let server = Direct::new(Arc::new(Backend::open(Memory::new(), [1; 16]).expect("memory does not fail")));
-    let channel = Arc::new(Gated { server, gate: Mutex::default(), write_gate: Mutex::default() });
+    let channel = Arc::new(Gated {
+        server,
+        gate: Mutex::default(),
+        write_gate: Mutex::default(),
+        read_gate: Mutex::default(),
+    });
     let directory = tempfile::tempdir().expect("a folder");
     let engine =
         one_process::open(directory.path(), Memory::new(), Arc::clone(&channel), Settings::default());
@@ -211,5 +222,47 @@ fn an_index_that_waits_for_a_write_or_for_another_is_not_made_once_its_request_i
         go.send(()).expect("the write waits");
         assert_eq!(writing.await.expect("no panic").expect("an insert").count, 1);
         assert_eq!(world.engine.indexes(&namespace()).await.expect("a list").len(), 1);
+    });
+}
+
+#[test]
+fn a_document_that_is_changed_behind_the_answer_of_an_index_comes_in_its_new_place() {
+    run(async {
+        for order in ["arx_range", "bplus_lewi_wu", "pope", "mope"] {
+            for (direction, limit) in [(1, 30), (-1, 30), (1, 40), (-1, 40)] {
+                let world = world().await;
+                world.create(false, self::order(order)).await;
+                let (reached, go) = Gated::close(&world.channel.read_gate);
+                let (engine, filter) = (world.engine.clone(), doc! { "v": { "$gte": 100, "$lt": 140 } });
+                let sorted = query(&filter, &doc! { "v": direction }, Some(limit));
+                let read = tokio::spawn(async move {
+                    let mut cursor = engine.find(&namespace(), sorted).await.expect("a cursor");
+                    cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents")
+                });
+                reached.await.expect("documents are read");
+                // The first to come becomes one of the last.
+                let (from, to) = if direction == 1 { (101, 138) } else { (138, 101) };
+                let update = UpdateStatement {
+                    filter: Filter::parse(&doc! { "v": from }).expect("a filter"),
+                    update: Update::parse(&bson::bson!({ "$set": { "v": to } })).expect("an update"),
+                    array_filters: ArrayFilters::default(),
+                    multi: false,
+                    upsert: false,
+                    interrupt: Interrupt::default(),
+                };
+                let updated = world.engine.update(&namespace(), update).await.expect("an update");
+                assert_eq!(updated.modified, 1);
+                go.send(()).expect("the read waits");
+                let found = read.await.expect("no panic");
+                let values: Vec<i32> = found
+                    .iter()
+                    .map(|document| direction * document.get_i32("v").expect("a number"))
+                    .collect();
+                assert!(values.is_sorted(), "{order}: {values:?}");
+                let moved = values.iter().filter(|value| value.abs() == to).count();
+                assert_eq!(moved, if limit == 40 { 2 } else { 0 }, "{order}: {values:?}");
+                assert_eq!(values.len() as u64, limit, "{order}: {values:?}");
+            }
+        }
     });
 }

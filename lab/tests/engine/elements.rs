@@ -4,7 +4,9 @@ use crate::world::{World, namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, InsertStatement, Query, Store, WriteFailure};
+use arras_service::store::{
+    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, WriteFailure,
+};
 use bson::{Document, doc};
 
 /// The codes of what was refused.
@@ -52,6 +54,15 @@ fn two_documents_share_no_element_and_each_field_is_still_found() {
         let element = doc! { "a": { "$elemMatch": { "x": 1, "y": 4 } } };
         assert_eq!(found(&world, element).await, [2], "of one");
         assert_eq!(found(&world, doc! { "a.x": 7, "a.y": 8 }).await, [0]);
+        assert_eq!(found(&world, doc! { "a.x": { "$gte": 3 }, "a.y": 2 }).await, [1, 2]);
+        // What goes leaves its elements to others.
+        let filter = Filter::parse(&doc! { "_id": 1 }).expect("a filter");
+        let gone = DeleteStatement { filter, multi: false, interrupt: Interrupt::default() };
+        world.engine.delete(&namespace(), gone).await.expect("a delete");
+        assert_eq!(insert(&world, doc! { "_id": 3, "a": items(&[(9, 9), (3, 4)]) }).await, [0; 0]);
+        assert_eq!(found(&world, doc! { "a.x": { "$gte": 3 }, "a.y": 4 }).await, [2, 3]);
+        let parallel = doc! { "_id": 5, "a": [{ "x": [1, 2], "y": [3] }] };
+        assert_eq!(insert(&world, parallel).await, [171], "cannot index parallel arrays");
         let many: Vec<(i32, i32)> = (100..900).map(|number| (number, -number)).collect();
         assert_eq!(
             insert(&world, doc! { "_id": 4, "a": items(&many) }).await,

@@ -19,7 +19,7 @@ use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
 use arras_schemes::random::Randomness;
 use arras_service::ID_INDEX;
-use arras_service::interrupt::Interrupt;
+use arras_service::interrupt::{Interrupt, Reason};
 use arras_service::store::{IndexRequest, Namespace};
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
@@ -252,7 +252,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         physical: Vec<PhysicalIndex>,
     ) -> Result<(), ServiceError> {
         let text = self.new_text(collection, &request).await?;
-        let _no_writer = self.writer_unless(collection, &self.builds.end()).await?;
+        let _no_writer = match self.writer_unless(collection, &self.builds.end()).await {
+            // As a build does, it goes on without the client that asked for it.
+            Err(error) if error.fault == Fault::Interrupted(Reason::Gone) => self.writer(collection).await?,
+            writer => writer?,
+        };
         // Only now: a writer records facts about the other indexes in it.
         let mut record = collection.record();
         let root = self.keyring.root(record.key_version).ok_or_else(|| {

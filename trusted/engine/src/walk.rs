@@ -17,7 +17,7 @@ use arras_records::OpenDocument;
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::Bson;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Bytes of documents that may be held to sort them: MongoDB's own bound.
@@ -42,6 +42,9 @@ pub(super) struct Walk {
     run: Vec<OpenDocument>,
     run_place: Vec<u8>,
     run_bytes: usize,
+    /// Documents that were changed behind the index's answer, and lie further on now: each waits for the walk to come there.
+    ahead: BTreeMap<Vec<u8>, Vec<OpenDocument>>,
+    ahead_bytes: usize,
     /// Documents that may still be asked for.
     left: usize,
     /// For the rows named and seen, and for the run.
@@ -77,6 +80,8 @@ impl Walk {
             run: Vec::new(),
             run_place: Vec::new(),
             run_bytes: 0,
+            ahead: BTreeMap::new(),
+            ahead_bytes: 0,
             left: selection.wanted().unwrap_or(usize::MAX),
             names: shared.budget.claim(),
             memory: shared.budget.claim(),
@@ -97,13 +102,18 @@ impl Walk {
                     Some(rows) => self.named.extend(rows),
                     None => {
                         self.ended = true;
+                        self.arrive(None, &mut ordered)?;
                         ordered.append(&mut self.whole_run());
                         break;
                     }
                 }
             }
             // The next entry says that the run is whole, and no document has to be read for it.
-            if !self.run.is_empty() && self.named.front().is_some_and(|(key, _)| *key != self.run_place) {
+            if !self.run.is_empty()
+                && let Some((key, _)) = self.named.front().filter(|(key, _)| *key != self.run_place)
+            {
+                let key = key.clone();
+                self.arrive(Some(&key), &mut ordered)?;
                 ordered.append(&mut self.whole_run());
                 break;
             }
@@ -111,7 +121,8 @@ impl Walk {
             let _step = shared.budget.step(rows.len()).await;
             let absent = self.rows.watch().map_or(Absent::Allowed, Absent::Named);
             let (documents, dealt) = shared.read_in_order(&self.collection, &rows, absent).await?;
-            self.named.drain(..dealt);
+            let places: HashMap<RowId, Vec<u8>> =
+                self.named.drain(..dealt).map(|(key, row)| (row, key)).collect();
             let seen = &mut self.seen;
             let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();
             let key_bytes = self.named.front().map_or(0, |(key, _)| key.len());
@@ -122,16 +133,72 @@ impl Walk {
             self.step = if matched.len() * 2 < dealt { dealt + dealt / 2 + 1 } else { 1 };
             for document in matched {
                 let key = self.range.run(&document.document, &self.part.physical);
-                if key != self.run_place {
-                    ordered.append(&mut self.whole_run());
-                    self.run_place = key;
-                }
-                self.run_bytes += document.bytes;
-                self.run.push(document);
-                self.hold_run()?;
+                self.take_in(places.get(&document.row), key, document, &mut ordered)?;
             }
         }
         Ok((!ordered.is_empty()).then_some(ordered))
+    }
+
+    /// Takes in a document that the index named at one place and that lies at another now, or at the same.
+    fn take_in(
+        &mut self,
+        named: Option<&Vec<u8>>,
+        place: Vec<u8>,
+        document: OpenDocument,
+        ordered: &mut Vec<OpenDocument>,
+    ) -> Result<(), ServiceError> {
+        let named = named.unwrap_or(&place).clone();
+        self.arrive(Some(&named), ordered)?;
+        if self.is_before(&named, &place) {
+            self.ahead_bytes += document.bytes;
+            self.ahead.entry(place).or_default().push(document);
+            return self.hold_run();
+        }
+        if self.is_before(&place, &named) {
+            // The walk has passed where it lies, and nobody would find it later: it comes late.
+            self.left = self.left.saturating_sub(1);
+            ordered.push(document);
+            return Ok(());
+        }
+        self.enter(place, document, ordered)
+    }
+
+    /// Does the walk come to one place before another?
+    fn is_before(&self, one: &[u8], other: &[u8]) -> bool {
+        if self.range.order.is_some_and(|order| order.descending) { one > other } else { one < other }
+    }
+
+    /// Takes a document into the run of a place; the run before it is whole, if it was another's.
+    fn enter(
+        &mut self,
+        place: Vec<u8>,
+        document: OpenDocument,
+        ordered: &mut Vec<OpenDocument>,
+    ) -> Result<(), ServiceError> {
+        if place != self.run_place {
+            ordered.append(&mut self.whole_run());
+            self.run_place = place;
+        }
+        self.run_bytes += document.bytes;
+        self.run.push(document);
+        self.hold_run()
+    }
+
+    /// The walk comes to a place, or to its end: those that wait for one before it are there.
+    fn arrive(&mut self, place: Option<&[u8]>, ordered: &mut Vec<OpenDocument>) -> Result<(), ServiceError> {
+        loop {
+            let descending = self.range.order.is_some_and(|order| order.descending);
+            let next = if descending { self.ahead.last_key_value() } else { self.ahead.first_key_value() };
+            let Some((key, _)) = next.filter(|(key, _)| place.is_none_or(|place| self.is_before(key, place)))
+            else {
+                return Ok(());
+            };
+            let key = key.clone();
+            for document in self.ahead.remove(&key).unwrap_or_default() {
+                self.ahead_bytes = self.ahead_bytes.saturating_sub(document.bytes);
+                self.enter(key.clone(), document, ordered)?;
+            }
+        }
     }
 
     /// The rows to read next, for somebody who wants about so many documents, with those of the last one's run.
@@ -158,14 +225,15 @@ impl Walk {
 
     /// Has memory for the run; of what nobody will ask for, nothing is held.
     fn hold_run(&mut self) -> Result<(), ServiceError> {
-        let scarce = self.memory.hold_documents(self.run_bytes).is_err() && self.run.len() > self.left;
+        let scarce = self.memory.hold_documents(self.run_bytes + self.ahead_bytes).is_err()
+            && self.run.len() > self.left;
         if scarce || self.run.len() / 2 > self.left.max(SLACK) {
             self.sort_run();
             self.run.truncate(self.left);
             self.run_bytes = self.run.iter().map(|document| document.bytes).sum();
-            self.memory.shrink_documents(self.run_bytes);
+            self.memory.shrink_documents(self.run_bytes + self.ahead_bytes);
         }
-        self.memory.hold_documents(self.run_bytes)?;
+        self.memory.hold_documents(self.run_bytes + self.ahead_bytes)?;
         if self.run_bytes > HELD_BYTES_MAX { Err(too_much()) } else { Ok(()) }
     }
 
@@ -177,7 +245,7 @@ impl Walk {
 
     /// Gives memory back that is not in use while nobody asks.
     pub(super) fn rest(&mut self) {
-        self.memory.shrink_documents(self.run_bytes);
+        self.memory.shrink_documents(self.run_bytes + self.ahead_bytes);
     }
 }
 

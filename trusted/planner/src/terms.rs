@@ -65,7 +65,8 @@ pub fn terms_at_most(document: &Document, index: &PhysicalIndex) -> usize {
             });
             false
         });
-        count.max(1)
+        // An element of an array that lacks the field has null.
+        count.saturating_add(usize::from(shares_arrays(index))).max(1)
     };
     index.fields().into_iter().fold(1, |product, field| product.saturating_mul(values(field)))
 }
@@ -93,22 +94,19 @@ pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result
     }
     let multikey = fields.iter().any(|field| passes_array(document, field));
     let mut all = Terms { tuples: Vec::new(), multikey };
-    let (mut seen, mut refused) = (BTreeSet::new(), None);
+    // Equal ones are made, too, and cost as much.
+    let (mut seen, mut made) = (BTreeSet::new(), 0_usize);
     elements::each(&fields, &vec![document; fields.len()], &mut |found| {
-        match combinations(index, found, sparse) {
-            Ok(terms) => {
-                all.multikey |= terms.multikey;
-                all.tuples
-                    .extend(terms.tuples.into_iter().filter(|tuple| seen.insert(equality_bytes(tuple))));
-            }
-            Err(error) => refused = Some(error),
+        let terms = combinations(index, found, sparse)?;
+        made = made.saturating_add(terms.tuples.len());
+        if made > TERMS_MAX {
+            return Err(TooManyTerms::Combinations { index: index.to_string() });
         }
-        if all.tuples.len() > TERMS_MAX {
-            refused = Some(TooManyTerms::Combinations { index: index.to_string() });
-        }
-        refused.is_some()
-    });
-    refused.map_or(Ok(all), Err)
+        all.multikey |= terms.multikey;
+        all.tuples.extend(terms.tuples.into_iter().filter(|tuple| seen.insert(equality_bytes(tuple))));
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// Whether several fields of an index may lie within one array whose elements have terms of their own.
@@ -159,8 +157,10 @@ fn combinations(index: &PhysicalIndex, found: Vec<FieldValues>, sparse: bool) ->
 /// [`TooManyTerms`].
 pub fn check(document: &Document, index: &PhysicalIndex) -> Result<(), TooManyTerms> {
     refuse_parallel_arrays(document, index)?;
-    // More than there are, where some are equal.
-    if terms_at_most(document, index) > TERMS_MAX {
+    // More than there are, where some are equal; and what lies within one array has to be looked at.
+    let looks_within =
+        shares_arrays(index) && index.fields().iter().any(|field| passes_array(document, field));
+    if looks_within || terms_at_most(document, index) > TERMS_MAX {
         terms(document, index, false)?;
     }
     Ok(())

@@ -49,6 +49,11 @@ pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
     plan_in(text, catalog, &Named::default())
 }
 
+/// Whether a text is read into tokens; else it goes on as it is.
+pub(crate) fn is_read(text: &str, catalog: &Catalog, named: &Named) -> bool {
+    (!named.is_empty() && may_name(text)) || catalog.sensitive().may_be_in(text, catalog.is_shown())
+}
+
 /// The same in a session that has named statements and cursors.
 pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Vec<Planned>, SqlError> {
     if catalog.is_shown() && text.contains(OF_PG_DUMP) {
@@ -57,9 +62,7 @@ pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Ve
         let action = Action::Refused(error.hint(hint));
         return Ok(vec![Planned { span: 0..text.len(), action, naming: None }]);
     }
-    let sensitive = catalog.sensitive();
-    let about_names = !named.is_empty() && may_name(text);
-    if !about_names && !sensitive.may_be_in(text, catalog.is_shown()) {
+    if !is_read(text, catalog, named) {
         return Ok(vec![Planned { span: 0..text.len(), action: Action::Unchanged, naming: None }]);
     }
     // Tables and names as they are when a statement is run: what the text makes before is there.

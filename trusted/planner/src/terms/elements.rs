@@ -1,44 +1,55 @@
 //! Terms of an index whose fields lie within one array: each element has its own, as in MongoDB. All combinations would be as many as
 //! the product of what the fields have, and a unique index would see two documents share a term whose elements do not.
 
-use super::{FieldValues, field_values, first_array};
+use super::{FieldValues, TooManyTerms, field_values, first_array};
+use arras_documents::path;
 use bson::{Bson, Document};
 
-/// The elements of the array that two fields or more lie within, each as what is then in the document's place for a field; none if there
-/// is no such array.
+/// An array that several fields lie within.
+struct Shared<'d> {
+    /// Which of the fields.
+    within: Vec<bool>,
+    elements: &'d [Bson],
+    /// Its path.
+    names: Vec<String>,
+}
+
+/// The array that two fields or more lie within, if there is one whose elements are to be told apart.
 ///
 /// # Parameters
 /// `found_in`: for each field, the document that it is looked for in.
-fn split<'d>(fields: &[&str], found_in: &[&'d Document]) -> Option<(Vec<bool>, Vec<&'d Bson>, Vec<String>)> {
+///
+/// # Errors
+/// [`TooManyTerms::ParallelArrays`].
+fn shared<'d>(fields: &[&str], found_in: &[&'d Document]) -> Result<Option<Shared<'d>>, TooManyTerms> {
     let paths: Vec<Option<&str>> =
         fields.iter().zip(found_in).map(|(field, document)| first_array(document, field)).collect();
-    let shared = paths.iter().flatten().next()?;
-    let within: Vec<bool> = paths.iter().map(|path| path.as_ref() == Some(shared)).collect();
-    if within.iter().filter(|is_within| **is_within).count() < 2 {
-        return None;
+    let mut arrays = paths.iter().copied().flatten();
+    let Some(shared) = arrays.next() else { return Ok(None) };
+    if let Some(other) = arrays.clone().find(|other| *other != shared) {
+        return Err(TooManyTerms::ParallelArrays { left: shared.to_owned(), right: other.to_owned() });
     }
     let names: Vec<String> = shared.split('.').map(str::to_owned).collect();
-    let document = within.iter().zip(found_in).find(|(is_within, _)| **is_within)?.1;
-    let elements = array_at(document, &names)?;
+    // Behind a place in an array a path goes on in two ways, which an element by itself does not show. All combinations are found, too.
+    if arrays.next().is_none() || names.iter().skip(1).any(|name| path::offset_of(name).is_some()) {
+        return Ok(None);
+    }
+    let within: Vec<bool> = paths.iter().map(|path| *path == Some(shared)).collect();
+    let holder = within.iter().zip(found_in).find(|(is_within, _)| **is_within);
+    let elements = holder.and_then(|(_, document)| array_at(document, &names)).unwrap_or_default();
     // Where no element is a document, no field goes beyond them.
-    elements
-        .iter()
-        .any(|element| element.as_document().is_some())
-        .then(|| (within, elements.iter().collect(), names))
+    let goes_on = elements.iter().any(|element| element.as_document().is_some());
+    Ok(goes_on.then_some(Shared { within, elements, names }))
 }
 
-/// The array at a path, by names and places.
-fn array_at<'d>(document: &'d Document, names: &[String]) -> Option<&'d Vec<Bson>> {
-    let (first, rest) = names.split_first()?;
-    let mut value = document.get(first)?;
-    for name in rest {
-        value = match value {
-            Bson::Document(inner) => inner.get(name)?,
-            Bson::Array(elements) => elements.get(name.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
+/// The array at a path of names.
+fn array_at<'d>(document: &'d Document, names: &[String]) -> Option<&'d [Bson]> {
+    let (last, way) = names.split_last()?;
+    let mut document = document;
+    for name in way {
+        document = document.get(name)?.as_document()?;
     }
-    value.as_array()
+    document.get(last)?.as_array().map(Vec::as_slice)
 }
 
 /// A document that has nothing but a value at a path.
@@ -51,33 +62,37 @@ fn only(names: &[String], value: Bson) -> Document {
     document
 }
 
-/// Hands on what each field has, once for each element of the array that several lie within, of an array in that, and so on; until
-/// `visit` says that it is enough.
+/// Hands on what each field has, once for each element of the array that several lie within, of an array in that, and so on.
+///
+/// # Errors
+/// [`TooManyTerms::ParallelArrays`]: fields of one element have arrays of their own. What `visit` refuses.
 pub(super) fn each(
     fields: &[&str],
     found_in: &[&Document],
-    visit: &mut impl FnMut(Vec<FieldValues>) -> bool,
-) -> bool {
-    let Some((within, elements, names)) = split(fields, found_in) else {
-        return visit(
-            fields.iter().zip(found_in).map(|(field, document)| field_values(document, field)).collect(),
-        );
+    visit: &mut impl FnMut(Vec<FieldValues>) -> Result<(), TooManyTerms>,
+) -> Result<(), TooManyTerms> {
+    let found = |places: &[&Document]| -> Vec<FieldValues> {
+        fields.iter().zip(places).map(|(field, document)| field_values(document, field)).collect()
     };
-    elements.into_iter().any(|element| {
+    let Some(Shared { within, elements, names }) = shared(fields, found_in)? else {
+        return visit(found(found_in));
+    };
+    for element in elements {
         // An array within is a value; so is what is no document.
         let (value, goes_on) = match element {
             Bson::Document(_) => (element.clone(), true),
             other => (Bson::Array(vec![other.clone()]), false),
         };
         let alone = only(&names, value);
-        let places: Vec<&Document> = within
-            .iter()
-            .zip(found_in)
-            .map(|(is_within, document)| if *is_within { &alone } else { *document })
-            .collect();
-        if goes_on {
-            return each(fields, &places, visit);
+        let mut places = found_in.to_vec();
+        for (place, _) in places.iter_mut().zip(&within).filter(|(_, is_within)| **is_within) {
+            *place = &alone;
         }
-        visit(fields.iter().zip(&places).map(|(field, document)| field_values(document, field)).collect())
-    })
+        if goes_on {
+            each(fields, &places, visit)?;
+        } else {
+            visit(found(&places))?;
+        }
+    }
+    Ok(())
 }

@@ -72,16 +72,17 @@ fn elements_of_one_array_have_terms_of_their_own_in_a_unique_index() {
         (doc! {"a": [{"b": 1}, 2]}, &["a", "a.b"], bson!([[{"b": 1}, 1], [2, null]]), true),
         (doc! {"a": []}, &["a.b", "a.c"], bson!([[null, null]]), true),
         (doc! {"a": []}, &["a", "a.b"], bson!([[undefined, null]]), true),
-        (
-            doc! {"a": [[{"b": 1, "c": 2}, {"b": 3, "c": 4}]]},
-            &["a.0.b", "a.0.c"],
-            bson!([[1, 2], [3, 4]]),
-            true,
-        ),
     ];
     for (document, fields, expected, multikey) in cases {
         assert_eq!(of(document.clone(), fields), (expected, multikey), "{document} {fields:?}");
     }
+    let unique = PhysicalIndex::Unique { fields: vec!["a.b".to_owned(), "a.c".to_owned()] };
+    let parallel = doc! {"a": [{"b": 1, "c": 2}, {"b": [1, 2], "c": [3]}]};
+    assert!(matches!(terms(&parallel, &unique, false), Err(TooManyTerms::ParallelArrays { .. })));
+    let equal = vec![doc! {"b": (0..300).collect::<Vec<i32>>(), "c": 0}; 1000];
+    let refused = terms(&doc! {"a": equal}, &unique, false);
+    assert!(matches!(refused, Err(TooManyTerms::Combinations { .. })), "equal terms are made, too");
+    assert!(terms_at_most(&doc! {"a": [7, {"b": 1, "c": 2}]}, &unique) >= 2);
     let many: Vec<Document> = (0..2000).map(|number| doc! {"b": number, "c": number, "d": number}).collect();
     let (tuples, _) = of(doc! {"a": many}, &["a.b", "a.c", "a.d"]);
     assert_eq!(tuples.as_array().unwrap().len(), 2000);

@@ -10,7 +10,7 @@ use bson::{Bson, Document, doc};
 use proptest::prelude::*;
 
 /// Paths documents, filters and indexes share; some more often than others.
-pub(super) const PATHS: [&str; 10] = ["a", "a", "a", "b", "c", "c.d", "c.d", "c.0", "c.d.e", "c.e"];
+pub(super) const PATHS: [&str; 11] = ["a", "a", "a", "b", "c", "c.d", "c.d", "c.0", "c.d.e", "c.e", "c.0.d"];
 
 /// Documents, a filter, and indexes over them.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Case {
 
 /// Cases with arrays and documents as values, or without any array; over all fields, or mostly about one.
 pub(super) fn case(arrays: bool) -> impl Strategy<Value = Case> {
-    let path = prop::sample::select(vec!["a", "a", "c", "c.d", "c.0", "c.e", ""]);
+    let path = prop::sample::select(vec!["a", "a", "c", "c.d", "c.0", "c.e", "c.0.e", ""]);
     (palette(arrays), path).prop_flat_map(move |(palette, path)| {
         let document = if arrays { document(&palette).boxed() } else { plain_document(&palette).boxed() };
         let documents = prop::collection::vec(document, 1..8).prop_map(numbered);
@@ -30,6 +30,7 @@ pub(super) fn case(arrays: bool) -> impl Strategy<Value = Case> {
             None | Some("") => (PATHS.to_vec(), PATHS.to_vec()),
             // Fields of one element, or of two.
             _ if path == "c.e" => (vec!["c.d", "c.e"], vec!["c.d", "c.e", "b"]),
+            _ if path == "c.0.e" => (vec!["c.0.d", "c.0.e"], vec!["c.0.d", "c.0.e"]),
             Some(root) => (vec![path, path, root, "b"], vec![path, path, "b"]),
         };
         (documents, filter(&palette, &asked), indexes(indexed))

@@ -55,14 +55,14 @@ impl Requests<'_> {
             // Read otherwise than PostgreSQL reads it, it might seem to name none.
             self.shared.state().settings.require_readable()?;
         }
-        let is_read = catalog.sensitive().may_be_in(text, catalog.is_shown());
+        let is_read = crate::rewrite::is_read(text, &catalog, &self.shared.state().names.in_text(text));
+        // Held until what the text comes to is handed on.
         let room = if is_read { self.rewriting.read(text).await? } else { None };
         let mut planned = {
             let state = self.shared.state();
             let plan = || crate::rewrite::plan_in(text, &catalog, &state.names.in_text(text));
             if room.is_some() { apart(plan) } else { plan() }?
         };
-        drop(room);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;
