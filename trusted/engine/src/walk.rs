@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Bytes of documents that may be held to sort them: MongoDB's own bound.
 const HELD_BYTES_MAX: usize = 100 * 1024 * 1024;
+/// Bytes of documents that wait for the walk to come to their place; what is too much for that comes early.
+const AHEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Documents of a run beyond those wanted that are gathered before the rest is cut off.
 const SLACK: usize = 256;
 
@@ -122,7 +124,7 @@ impl Walk {
             let absent = self.rows.watch().map_or(Absent::Allowed, Absent::Named);
             let (documents, dealt) = shared.read_in_order(&self.collection, &rows, absent).await?;
             let places: HashMap<RowId, Vec<u8>> =
-                self.named.drain(..dealt).map(|(key, row)| (row, key)).collect();
+                self.named.drain(..dealt).rev().map(|(key, row)| (row, key)).collect();
             let seen = &mut self.seen;
             let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();
             let key_bytes = self.named.front().map_or(0, |(key, _)| key.len());
@@ -149,12 +151,13 @@ impl Walk {
     ) -> Result<(), ServiceError> {
         let named = named.unwrap_or(&place).clone();
         self.arrive(Some(&named), ordered)?;
-        if self.is_before(&named, &place) {
+        let is_ahead = self.is_before(&named, &place);
+        if is_ahead && self.ahead_bytes + document.bytes <= AHEAD_BYTES_MAX {
             self.ahead_bytes += document.bytes;
             self.ahead.entry(place).or_default().push(document);
             return self.hold_run();
         }
-        if self.is_before(&place, &named) {
+        if is_ahead || self.is_before(&place, &self.run_place) {
             // The walk has passed where it lies, and nobody would find it later: it comes late.
             self.left = self.left.saturating_sub(1);
             ordered.push(document);

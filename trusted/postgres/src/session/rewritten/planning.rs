@@ -56,13 +56,14 @@ impl Requests<'_> {
             self.shared.state().settings.require_readable()?;
         }
         let is_read = crate::rewrite::is_read(text, &catalog, &self.shared.state().names.in_text(text));
-        // Held until what the text comes to is handed on.
         let room = if is_read { self.rewriting.read(text).await? } else { None };
         let mut planned = {
             let state = self.shared.state();
             let plan = || crate::rewrite::plan_in(text, &catalog, &state.names.in_text(text));
             if room.is_some() { apart(plan) } else { plan() }?
         };
+        // What is left waits for the database, and others' statements must not wait for that.
+        drop(room);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;
