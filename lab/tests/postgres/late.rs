@@ -272,31 +272,37 @@ async fn a_table_that_is_laid_out_wrongly_stops_none_but_its_own_statements() {
     assert!(!well && said.contains("seen"), "{said}");
 }
 
-/// However a chain of operators is made, the proxy lives.
+/// However a chain of operators is made, the proxy lives: one is too long to be read, or has too many operators to be understood.
 #[tokio::test]
 async fn a_chain_of_operators_does_not_end_the_proxy() {
     let (_server, _relay, _proxy, client) = recorded().await;
+    let refused = async |text: &str, few: bool| {
+        let error = client.simple_query(text).await.unwrap_err();
+        let code = code(&error);
+        assert!(code == "54001" || code == "54000" && !few, "{code}: {}", &text[..60]);
+    };
     for link in
         [" % 1", " = 1", " IS NULL", "::int", " COLLATE \"C\"", " + 1", " AND true", " BETWEEN 1 AND 1"]
     {
-        let text = format!("SELECT 1 FROM people WHERE 1{}", link.repeat(200_000));
-        assert_eq!(code(&client.simple_query(&text).await.unwrap_err()), "54001", "{link}");
+        for (links, few) in [(200_000, false), (15_000, true)] {
+            refused(&format!("SELECT 1 FROM people WHERE 1{}", link.repeat(links)), few).await;
+        }
         // As deep as it may be, the answer is PostgreSQL's or ours.
         let text = format!("SELECT 1 FROM people WHERE 1{}", link.repeat(999));
         let _ = client.simple_query(&text).await;
     }
-    for text in [
-        format!("SELECT 1 FROM people{}", " INTERSECT SELECT 1".repeat(100_000)),
-        format!("SELECT 1 FROM people{}", " MINUS SELECT 1".repeat(100_000)),
-        format!("SELECT 1 FROM people WHERE true{}", " XOR true".repeat(200_000)),
-        format!("SELECT 1 FROM people WHERE 1{}", " OPERATOR(pg_catalog.+) 1".repeat(100_000)),
-        format!("CREATE VIEW v AS SELECT 1 FROM people WHERE 1{} > 0", "+1".repeat(200_000)),
-        format!("CREATE TABLE \"peopleÄ\" (id int DEFAULT 1{})", "+1".repeat(200_000)),
-    ] {
-        assert_eq!(code(&client.simple_query(&text).await.unwrap_err()), "54001", "{}", &text[..60]);
-    }
     client.simple_query("PREPARE p AS INSERT INTO people (id, name) VALUES (1, $1)").await.unwrap();
-    let text = format!("EXECUTE p('a'{})", "||'a'".repeat(200_000));
-    assert_eq!(code(&client.simple_query(&text).await.unwrap_err()), "54001");
-    assert_eq!(count(&client, "name = 'Ann'").await, 0);
+    for (links, few) in [(100_000, false), (15_000, true)] {
+        for text in [
+            format!("SELECT 1 FROM people{}", " INTERSECT SELECT 1".repeat(links)),
+            format!("SELECT 1 FROM people{}", " MINUS SELECT 1".repeat(links)),
+            format!("SELECT 1 FROM people WHERE true{}", " XOR true".repeat(links)),
+            format!("SELECT 1 FROM people WHERE 1{}", " OPERATOR(pg_catalog.+) 1".repeat(links)),
+            format!("CREATE VIEW v AS SELECT 1 FROM people WHERE 1{} > 0", "+1".repeat(links)),
+            format!("CREATE TABLE \"peopleÄ\" (id int DEFAULT 1{})", "+1".repeat(links)),
+            format!("EXECUTE p('a'{})", "||'a'".repeat(links)),
+        ] {
+            refused(&text, few).await;
+        }
+    }
 }

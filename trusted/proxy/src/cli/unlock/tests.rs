@@ -5,6 +5,7 @@ use super::*;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 /// What hides the passphrase where it must not be found: each byte is kept with these bits turned.
 const TURNED: u8 = 0x55;
@@ -29,6 +30,9 @@ impl std::io::Read for Typist {
     }
 }
 
+/// Held by who looks through the memory: what one reads there, another would find once more.
+static LOOKING: Mutex<()> = Mutex::new(());
+
 /// How often a part of what is hidden is in this process's memory, turned back.
 fn copies(hidden: &[u8]) -> usize {
     let memory = File::open("/proc/self/mem").unwrap();
@@ -40,7 +44,8 @@ fn copies(hidden: &[u8]) -> usize {
         let (from, to) = range.split_once('-').unwrap();
         let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
         let own = chunk.as_ptr().addr() as u64..chunk.as_ptr().addr() as u64 + chunk.len() as u64;
-        for at in (from..to).step_by(chunk.len() - hidden.len()) {
+        // Chunks overlap by what may begin in the one and end in the next, and by no beginning.
+        for at in (from..to).step_by(chunk.len() + 1 - hidden.len()) {
             let length = usize::try_from(to - at).unwrap().min(chunk.len());
             if memory.read_exact_at(&mut chunk[..length], at).is_err() {
                 continue;
@@ -61,6 +66,7 @@ fn copies(hidden: &[u8]) -> usize {
 
 #[test]
 fn a_passphrase_typed_twice_is_wiped() {
+    let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let hidden = hidden();
     let mut typists = [0, 1].map(|_| Typist { hidden: hidden.clone(), at: 0 }).into_iter();
     let ask = |_: &str| read_line(&mut typists.next().unwrap());
@@ -74,6 +80,7 @@ fn a_passphrase_typed_twice_is_wiped() {
 
 #[test]
 fn passphrases_that_differ_are_refused_and_wiped() {
+    let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let hidden = hidden().into_iter().map(|byte| byte ^ 0x08).collect::<Vec<u8>>();
     let mut other = hidden.clone();
     other[95] ^= 1;
