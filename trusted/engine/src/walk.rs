@@ -157,8 +157,10 @@ impl Walk {
             self.ahead.entry(place).or_default().push(document);
             return self.hold_run();
         }
-        if is_ahead || self.is_before(&place, &self.run_place) {
-            // The walk has passed where it lies, and nobody would find it later: it comes late.
+        let is_behind = self.is_before(&place, &named);
+        let is_passed = is_behind && !self.run_place.is_empty() && self.is_before(&place, &self.run_place);
+        if is_ahead || is_passed {
+            // Nobody would find it later: it comes late.
             self.left = self.left.saturating_sub(1);
             ordered.push(document);
             return Ok(());
