@@ -123,7 +123,7 @@ impl Walk {
             let _step = shared.budget.step(rows.len()).await;
             let absent = self.rows.watch().map_or(Absent::Allowed, Absent::Named);
             let (documents, dealt) = shared.read_in_order(&self.collection, &rows, absent).await?;
-            let places: HashMap<RowId, Vec<u8>> =
+            let mut places: HashMap<RowId, Vec<u8>> =
                 self.named.drain(..dealt).rev().map(|(key, row)| (row, key)).collect();
             let seen = &mut self.seen;
             let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();
@@ -135,7 +135,7 @@ impl Walk {
             self.step = if matched.len() * 2 < dealt { dealt + dealt / 2 + 1 } else { 1 };
             for document in matched {
                 let key = self.range.run(&document.document, &self.part.physical);
-                self.take_in(places.get(&document.row), key, document, &mut ordered)?;
+                self.take_in(places.remove(&document.row), key, document, &mut ordered)?;
             }
         }
         Ok((!ordered.is_empty()).then_some(ordered))
@@ -144,12 +144,12 @@ impl Walk {
     /// Takes in a document that the index named at one place and that lies at another now, or at the same.
     fn take_in(
         &mut self,
-        named: Option<&Vec<u8>>,
+        named: Option<Vec<u8>>,
         place: Vec<u8>,
         document: OpenDocument,
         ordered: &mut Vec<OpenDocument>,
     ) -> Result<(), ServiceError> {
-        let named = named.unwrap_or(&place).clone();
+        let named = named.unwrap_or_else(|| place.clone());
         self.arrive(Some(&named), ordered)?;
         let is_ahead = self.is_before(&named, &place);
         if is_ahead && self.ahead_bytes + document.bytes <= AHEAD_BYTES_MAX {

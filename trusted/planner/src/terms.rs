@@ -56,8 +56,10 @@ pub enum TooManyTerms {
 /// No fewer terms than a document has in an index, counted without making them: what a write of it may come to.
 #[must_use]
 pub fn terms_at_most(document: &Document, index: &PhysicalIndex) -> usize {
+    // An element of an array that lacks a field has null.
+    let lacking = usize::from(shares_arrays(index));
     let values = |field: &str| {
-        let mut count = 0_usize;
+        let mut count = lacking;
         path::any(document, field, LeafArray::Whole, &mut |at| {
             count = count.saturating_add(match at.value {
                 Some(Bson::Array(elements)) => elements.len().max(1),
@@ -65,8 +67,7 @@ pub fn terms_at_most(document: &Document, index: &PhysicalIndex) -> usize {
             });
             false
         });
-        // An element of an array that lacks the field has null.
-        count.saturating_add(usize::from(shares_arrays(index))).max(1)
+        count.max(1)
     };
     index.fields().into_iter().fold(1, |product, field| product.saturating_mul(values(field)))
 }
@@ -120,8 +121,8 @@ pub fn shares_arrays(index: &PhysicalIndex) -> bool {
 /// Whether a field may lie within one array with one of some others.
 #[must_use]
 pub fn may_share_an_array(field: &str, others: &[&str]) -> bool {
-    let root = |field: &str| field.split('.').next().map(str::to_owned);
-    others.iter().any(|other| root(other) == root(field))
+    let root = |field: &str| field.find('.').unwrap_or(field.len());
+    others.iter().any(|other| other.get(..root(other)) == field.get(..root(field)))
 }
 
 /// All combinations of what the fields of an index have.

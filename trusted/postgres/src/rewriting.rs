@@ -71,18 +71,18 @@ impl Rewriting {
         if bytes <= UNCOUNTED_BYTES {
             return Ok(None);
         }
-        let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
-        match timeout(PATIENCE, Arc::clone(&self.room).acquire_many_owned(permits)).await {
-            Ok(Ok(permit)) => Ok(Some(Share(permit))),
-            // It is never closed.
-            Ok(Err(_)) | Err(_) => Err(full()),
-        }
+        of(&self.room, bytes.div_ceil(PERMIT_BYTES)).await.map(Some)
     }
 
     /// Room for what is kept for later; 53200 if there is none.
     pub(crate) fn keep(&self, bytes: usize) -> Result<Share, SqlError> {
         let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
         Arc::clone(&self.room).try_acquire_many_owned(permits).map(Share).map_err(|_| full())
+    }
+
+    /// Whether reading a text may need room that is counted: no text has more parts than bytes.
+    pub(crate) fn may_count(text: &str) -> bool {
+        text.len() > UNCOUNTED_PARTS
     }
 
     /// Waits for room to read a statement in; `None` if it is too small to count. 54000 if it needs more than there ever is, 53200 if
@@ -101,12 +101,7 @@ impl Rewriting {
             return Err(SqlError::new("54000", text)
                 .hint("Use COPY, or several statements, or give the proxy more memory."));
         }
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        match timeout(PATIENCE, Arc::clone(&self.reading).acquire_many_owned(permits)).await {
-            Ok(Ok(permit)) => Ok(Some(Share(permit))),
-            // It is never closed.
-            Ok(Err(_)) | Err(_) => Err(full()),
-        }
+        of(&self.reading, permits).await.map(Some)
     }
 
     /// What is declared.
@@ -134,6 +129,16 @@ impl Rewriting {
         read.with_defaults(|encryption, sealed| {
             crate::values::open_constant(encryption, sealed, &*self.columns)
         })
+    }
+}
+
+/// Waits for so many permits.
+async fn of(room: &Arc<Semaphore>, permits: usize) -> Result<Share, SqlError> {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    match timeout(PATIENCE, Arc::clone(room).acquire_many_owned(permits)).await {
+        Ok(Ok(permit)) => Ok(Share(permit)),
+        // It is never closed.
+        Ok(Err(_)) | Err(_) => Err(full()),
     }
 }
 

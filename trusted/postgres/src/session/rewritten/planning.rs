@@ -5,6 +5,7 @@ use super::{Requests, tables};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned};
 use crate::replies;
+use crate::rewriting::Rewriting;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What every statement names that gives transactions an isolation level.
@@ -55,7 +56,8 @@ impl Requests<'_> {
             // Read otherwise than PostgreSQL reads it, it might seem to name none.
             self.shared.state().settings.require_readable()?;
         }
-        let is_read = crate::rewrite::is_read(text, &catalog, &self.shared.state().names.in_text(text));
+        let is_read = Rewriting::may_count(text)
+            && crate::rewrite::is_read(text, &catalog, &self.shared.state().names.in_text(text));
         let room = if is_read { self.rewriting.read(text).await? } else { None };
         let mut planned = {
             let state = self.shared.state();
