@@ -5,7 +5,8 @@ use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::examined::{Tally, counted};
-use arras_service::store::{Cursor, Query, Store, UpdateStatement};
+use arras_service::interrupt::Interrupt;
+use arras_service::store::{Cursor, IndexRequest, Query, Store, UpdateStatement};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -169,5 +170,65 @@ fn one_value_more_reads_hardly_more() {
             reads.push(read);
         }
         assert!(reads[1] < 600 && reads[1] * 5 <= reads[0] * 6 + 25, "{reads:?}");
+    });
+}
+
+/// Indexes of orders that cannot say what they hold, on `a` and on `b`.
+async fn ordered(order: &str, fields: [&str; 2]) -> World {
+    let world = filled(&[]).await;
+    for field in fields {
+        let own = doc! { "arras": { "order": order, "operations": ["range"] } };
+        let request = IndexRequest {
+            name: format!("{field}_1"),
+            key: doc! { field: 1 },
+            unique: false,
+            sparse: false,
+            options: doc! { "storageEngine": own },
+        };
+        let made = world.engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await;
+        made.expect("an index");
+    }
+    world
+}
+
+/// How many documents a query is taken to read.
+async fn estimated(world: &World, filter: Document) -> u64 {
+    let query = query(&filter, &doc! {}, None);
+    let explanation = world.engine.explain(&namespace(), query, &[]).await.expect("a plan");
+    explanation.cost.documents
+}
+
+#[test]
+fn every_order_is_planned_by_what_its_field_holds() {
+    run(async {
+        for order in ["pope", "bplus_lewi_wu", "mope"] {
+            for fields in [["a", "b"], ["b", "a"]] {
+                let world = ordered(order, fields).await;
+                // All but a few documents, and about 15 of them.
+                let filter = doc! { "a": { "$gte": 0, "$lt": 39 }, "b": { "$gte": 100, "$lt": 200 } };
+                let expected = (0..DOCUMENTS).filter(|id| (100..200).contains(&(id * 7919 % 10_007))).count();
+                let planned = estimated(&world, filter.clone()).await;
+                assert!(planned <= 60, "{order}, {fields:?}: {planned} for {expected}");
+                let tally = Arc::new(Tally::default());
+                let found = counted(Some(Arc::clone(&tally)), find(&world, filter, doc! {}, None)).await;
+                assert!(!found.0.is_empty() && found.0.len() <= expected);
+                assert_eq!(tally.documents(), expected as u64, "{order}, {fields:?}");
+                // Equality, too: a value of 40.
+                let equal = estimated(&world, doc! { "a": 7 }).await;
+                assert!((12..=120).contains(&equal), "{order}: {equal}");
+                // What is written counts: the few are most now.
+                let moved = UpdateStatement {
+                    filter: Filter::parse(&doc! {}).expect("a filter"),
+                    update: Update::parse(&Bson::Document(doc! { "$set": { "a": 39 } })).expect("an update"),
+                    array_filters: ArrayFilters::default(),
+                    multi: true,
+                    upsert: false,
+                    interrupt: Interrupt::default(),
+                };
+                world.engine.update(&namespace(), moved).await.expect("an update");
+                assert!(estimated(&world, doc! { "a": { "$gte": 0, "$lt": 39 } }).await < 40, "{order}");
+                assert_eq!(estimated(&world, doc! { "a": 39 }).await, DOCUMENTS as u64, "{order}");
+            }
+        }
     });
 }

@@ -72,12 +72,12 @@ pub struct Response {
 pub enum Change {
     /// Makes an index; no effect if it exists.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Drops an index and its entries.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Adds an entry.

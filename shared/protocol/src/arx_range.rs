@@ -275,7 +275,7 @@ pub struct PathStep {
 /// A bucket in a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundBucket {
-    /// Its name.
+    /// Node whose bucket it is.
     pub node: NodeId,
     /// The bucket.
     pub bucket: Bucket,
@@ -324,7 +324,7 @@ pub enum Response {
 pub enum Change {
     /// Makes an index with an empty head bucket; no effect if it exists.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// Width of a key with its tie-break, in bytes.
         key_bytes: u8,
@@ -335,7 +335,7 @@ pub enum Change {
     },
     /// Drops an index.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Root of the tree before the first top node, and the head's sealed aggregates.

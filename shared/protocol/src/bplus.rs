@@ -76,7 +76,7 @@ pub struct NewEntry {
 pub struct Target {
     /// Query ciphertext of its value.
     pub query: Blob,
-    /// Its name.
+    /// Value and row, sealed: what tells it from entries of the same value.
     pub sealed: SealedEntry,
     /// For schemes that break ties by a key: that of the value.
     pub tie: Option<TieToken>,
@@ -87,7 +87,7 @@ pub struct Target {
 pub struct Placed {
     /// Its stored ciphertext.
     pub stored: Blob,
-    /// Its name. The client knows which entries there are, and puts none in again.
+    /// Value and row, sealed: what tells it from entries of the same value. The client knows which entries there are, and puts none in again.
     pub sealed: SealedEntry,
 }
 
@@ -113,7 +113,7 @@ pub struct Revision {
 pub enum Change {
     /// Makes an index; no effect on one of the same scheme and page size.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// The scheme of its ciphertexts.
         scheme: Scheme,
@@ -122,7 +122,7 @@ pub enum Change {
     },
     /// Drops an index; no effect if there is none.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Adds entries; those that are there stay as they are. Not for schemes that hide equality.
@@ -170,7 +170,7 @@ pub struct Wanted {
     pub lower: Blob,
     /// That of the upper end.
     pub upper: Blob,
-    /// Its name.
+    /// Value and row, sealed: what tells it from entries of the same value.
     pub sealed: SealedEntry,
 }
 

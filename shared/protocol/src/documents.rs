@@ -16,7 +16,7 @@ pub struct Documents;
 /// lists the names in order and what the indexes hold, each with associated data (collection, row, version).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedDocument {
-    /// Its name.
+    /// Drawn at its insertion, kept by its later versions.
     pub row: RowId,
     /// Sealed header.
     pub header: Blob,
@@ -27,7 +27,7 @@ pub struct SealedDocument {
 /// A [`SealedDocument`] out of a store, on its way into a reply: encoded as that is, from the bytes that are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoredDocument<'s> {
-    /// Its name.
+    /// Drawn at its insertion, kept by its later versions.
     pub row: RowId,
     /// Header and values.
     pub parts: StoredParts<'s>,
@@ -110,12 +110,12 @@ pub enum Response<D = SealedDocument> {
 pub enum Change {
     /// Makes a collection; no effect if it exists.
     CreateCollection {
-        /// Its name.
+        /// Drawn by the client; no collection of the server has it yet, or this one.
         collection: CollectionId,
     },
     /// Drops a collection and its documents (its indexes are dropped by their own steps).
     DropCollection {
-        /// Its name.
+        /// Drawn by the client; no collection of the server has it yet, or this one.
         collection: CollectionId,
     },
     /// Stores a document.

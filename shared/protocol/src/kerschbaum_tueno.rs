@@ -32,14 +32,14 @@ pub struct KerschbaumTueno;
 pub enum Request {
     /// Makes an empty array; no effect if there is one with this page size.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// Bytes of the pages it is stored in: at least one entry's.
         page_bytes: u32,
     },
     /// Drops an array.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Reads what a search begins with.

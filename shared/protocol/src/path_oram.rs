@@ -124,14 +124,14 @@ pub enum Request {
     },
     /// Makes an empty tree in place of any that is there; its buckets follow by [`Request::Load`].
     Create {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// Its measures.
         shape: Shape,
     },
     /// Drops a tree; no effect if there is none.
     Drop {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Adds a level below the leaves; its buckets follow by [`Request::Load`]. No effect if it is there already.

@@ -108,7 +108,7 @@ impl Node {
 pub enum Change {
     /// Makes an index of elements of one length; no effect if there is one of these parameters.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// Bytes of a page: of a node's labels and of a piece of a buffer.
         page_bytes: u32,
@@ -117,7 +117,7 @@ pub enum Change {
     },
     /// Drops an index.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Appends elements to the root's buffer.
@@ -147,7 +147,7 @@ pub enum Request {
     /// Makes an index of elements of one length, or opens the one of these parameters that is there, for a client of its
     /// own: begins an epoch.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// Bytes of a page: of a node's labels and of a piece of a buffer.
         page_bytes: u32,
@@ -158,7 +158,7 @@ pub enum Request {
     },
     /// Drops an index.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Appends elements to the root's buffer.

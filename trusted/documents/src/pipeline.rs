@@ -72,7 +72,7 @@ pub struct Group {
 /// One output field of a group.
 #[derive(Clone, Debug)]
 pub struct GroupField {
-    /// Its name.
+    /// Where the document of the group has it.
     pub name: String,
     /// The accumulator's name with its dollar sign, such as `$sum`.
     pub operator: &'static str,

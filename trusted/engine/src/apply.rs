@@ -8,6 +8,7 @@ use super::index::Part;
 use super::intents::WriteError;
 use super::local::{Change, LocalStore};
 use super::mutations::Mutation;
+use super::sample::SampleChange;
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
 use arras_documents::limits::Measured;
@@ -98,12 +99,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             parts.retain(|part| filling.contains(&part.id));
         }
         let text = if filling.is_empty() { self.text_write(collection, revisions)? } else { None };
-        let mut facts = Vec::new();
+        let (mut facts, mut samples) = (Vec::new(), Vec::new());
         let mut changes = Vec::with_capacity(parts.len());
         for part in &parts {
             let of_part = differences(part, revisions, filling.contains(&part.id))?;
             let entries = of_part.iter().map(|(old, new)| (old, new));
             facts.extend(FactsChange::of(&self.local, part, entries).map_err(error::local)?);
+            samples.extend(SampleChange::of(part, revisions, &of_part));
             changes.push((Arc::clone(part), row_changes(part, revisions, of_part)));
         }
         let mut staged = self.stage(changes).await?;
@@ -139,6 +141,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let performed = self.perform_recording(collection, &facts, steps, changes).await;
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;
+        samples.into_iter().for_each(SampleChange::applied);
         for stage in staged {
             self.repair(stage.commit());
         }

@@ -17,7 +17,7 @@ pub(super) type Thinned = (Arc<Part>, Released);
 
 /// A collection.
 pub(super) struct Collection {
-    /// Its name.
+    /// Database and collection as the application names them.
     pub(super) ns: Namespace,
     /// Its name on the server.
     pub(super) id: CollectionId,
@@ -28,6 +28,8 @@ pub(super) struct Collection {
     pub(super) lengths: Lengths,
     /// Held by the one writer: uniqueness checks, counters and index changes of a write belong together.
     pub(super) writes: tokio::sync::Mutex<()>,
+    /// Held by the one who takes samples of its indexes.
+    pub(super) sampling: tokio::sync::Mutex<()>,
     /// The writes of single documents that wait for it.
     pub(super) joining: Joining,
     /// Values of equality indexes that lost entries and are to be cleaned at the end of the statement.
@@ -48,6 +50,7 @@ impl Collection {
             sealer: Arc::new(DocumentSealer::new(record.id, &key)),
             lengths: Lengths::default(),
             writes: tokio::sync::Mutex::default(),
+            sampling: tokio::sync::Mutex::default(),
             joining: Joining::default(),
             thinned: Mutex::default(),
             unrecorded: AtomicBool::new(false),

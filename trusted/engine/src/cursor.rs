@@ -232,7 +232,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         selection: Selection<'_>,
     ) -> Result<Feed, ServiceError> {
-        let plan = self.plan_read(collection, selection)?;
+        let plan = self.plan_read(collection, selection).await?;
         let filter = Arc::new(selection.filter.clone());
         if let Some(ranges) = merged::ordered(&plan.access)
             && selection.wanted().is_some()
@@ -304,7 +304,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         selection: Selection<'_>,
     ) -> Result<Option<OpenDocument>, ServiceError> {
         let selection = Selection { skip: 0, limit: Some(1), ..selection };
-        let plan = self.plan_read(collection, selection)?;
+        let plan = self.plan_read(collection, selection).await?;
         let filter = Arc::new(selection.filter.clone());
         let first = |found: Vec<OpenDocument>| found.into_iter().next();
         if let Some(ranges) = merged::ordered(&plan.access) {
@@ -348,7 +348,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let limited = query.limit.unwrap_or(u64::MAX).saturating_add(query.skip).min(count);
             return Ok(limited.saturating_sub(query.skip));
         }
-        let plan = self.plan_read(collection, selection)?;
+        let plan = self.plan_read(collection, selection).await?;
         let filter = Arc::new(query.filter.clone());
         let mut matches = Matches::open(self, collection, &plan.access, filter, selection.alone).await?;
         let wanted = selection.wanted().unwrap_or(usize::MAX);

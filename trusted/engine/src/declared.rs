@@ -88,7 +88,7 @@ pub enum Difference {
     Left {
         /// Of which collection.
         ns: Namespace,
-        /// Its name.
+        /// As MongoDB names it, such as `age_1`.
         name: String,
     },
 }

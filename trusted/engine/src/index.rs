@@ -4,6 +4,7 @@ use super::catalog::{IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::facts::LiveFacts;
 use super::protocols::{self, Making};
+use super::sample::LiveSample;
 use super::text::LiveText;
 use arras_keys::{Key, Purpose};
 use arras_planner::physical::PhysicalIndex;
@@ -62,6 +63,8 @@ pub struct Part {
     pub sparse: bool,
     /// What its documents are like.
     pub facts: LiveFacts,
+    /// Some of its keys, for the planner.
+    pub sample: LiveSample,
     /// See [`PartRecord::bucket_factor`].
     pub bucket_factor: u64,
     /// The keyed half.
@@ -147,6 +150,7 @@ impl<C: ServerChannel> Opening<'_, C> {
                 physical: part.physical.clone(),
                 sparse: part.sparse,
                 facts: LiveFacts::default(),
+                sample: LiveSample::default(),
                 bucket_factor: part.bucket_factor,
                 half: self.half(part, key).await?,
             }));

@@ -58,7 +58,9 @@ impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
     }
 
     fn between(&self, index: IndexId, bounds: &KeyBounds) -> Option<u64> {
-        let range = Arc::clone(&self.part(index)?.half).range()?;
-        range.estimate(&bounds.lower, &bounds.upper, self.documents)
+        let part = self.part(index)?;
+        let range = Arc::clone(&part.half).range()?;
+        let known = range.estimate(&bounds.lower, &bounds.upper, self.documents);
+        known.or_else(|| part.sample.between(&bounds.lower, &bounds.upper, self.documents))
     }
 }

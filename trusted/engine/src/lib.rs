@@ -41,6 +41,7 @@ mod protocols;
 mod read;
 pub mod restore;
 mod rows;
+mod sample;
 mod scan;
 mod service;
 mod slices;

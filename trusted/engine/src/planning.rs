@@ -31,7 +31,7 @@ use arras_service::store::{Aggregate, AggregateFunction, Query};
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::{Bson, Document, doc};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -103,9 +103,18 @@ fn is_natural(hint: &Bson) -> bool {
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn statistics(&self, collection: &Collection) -> Result<Statistics, ServiceError> {
-        let guessed = Statistics::default();
-        let document_bytes = collection.lengths.mean().unwrap_or(guessed.document_bytes);
-        Ok(Statistics { document_count: self.document_count(collection)?, document_bytes, ..guessed })
+        let document_bytes = collection.lengths.mean().unwrap_or(Statistics::default().document_bytes);
+        let document_count = self.document_count(collection)?;
+        let mut distinct_values = BTreeMap::new();
+        for part in collection.parts() {
+            if let PhysicalIndex::Range { equal, range, .. } = &part.physical
+                && equal.is_empty()
+                && let Some(distinct) = part.sample.distinct(document_count)
+            {
+                distinct_values.insert(range.clone(), distinct);
+            }
+        }
+        Ok(Statistics { document_count, document_bytes, distinct_values })
     }
 
     /// Asks the planner about a collection, with its indexes, its statistics and the settings as they are: the one place
@@ -150,6 +159,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         query: &Query,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, ServiceError> {
+        self.sample(collection).await;
         let marks = Marks::of(collection);
         let selection = Selection { sort: &Sort::default(), ..Selection::of(query) };
         let planned = self
@@ -212,6 +222,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         selection: Selection<'_>,
     ) -> Result<Option<u64>, ServiceError> {
+        self.sample(collection).await;
         let marks = Marks::of(collection);
         let count = [Aggregate { name: String::new(), function: AggregateFunction::Count }];
         let planned =
@@ -284,6 +295,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let hinted = hinted_order(&collection, query).filter(|_| aggregates.is_empty());
         let selection = Selection { sort: hinted.as_ref().unwrap_or(&query.sort), ..Selection::of(query) };
         self.bind_text(&collection, selection.filter)?;
+        self.sample(&collection).await;
         let indexes = collection.indexes();
         let text = indexes.iter().find(|index| index.text.is_some()).map(|index| index.request.name.as_str());
         self.ask(&collection, selection.hint, |planner| {

@@ -84,11 +84,12 @@ impl Collection {
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Plans a selection, and says in the log if it comes to reading everything.
-    pub(super) fn plan_read(
+    pub(super) async fn plan_read(
         &self,
         collection: &Collection,
         selection: Selection<'_>,
     ) -> Result<Plan, ServiceError> {
+        self.sample(collection).await;
         let plan = self.plan(collection, selection)?;
         if plan.access == Access::Scan && !plan.ends_early && !matches!(selection.filter.expr(), Expr::Always)
         {

@@ -33,7 +33,7 @@ pub fn check(steps: &[Step]) -> Result<(), TooLarge> {
 /// What heads every request of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Heading {
-    /// Its name.
+    /// Its number among the writes of this client: what is repeated under it is applied once.
     pub operation: OperationId,
     /// See [`Request::finished_below`].
     pub finished_below: OperationId,

@@ -329,7 +329,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             if !multi {
                 return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
             }
-            let plan = self.plan_read(collection, selection)?;
+            let plan = self.plan_read(collection, selection).await?;
             let all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
             Ok(Found::All(Box::new(all.for_changes())))
         };

@@ -18,7 +18,7 @@ pub(crate) type AnswerResult = Result<Answer, CommandError>;
 pub(crate) struct CommandError {
     /// MongoDB's code.
     pub(crate) code: i32,
-    /// Its name.
+    /// That of the code in MongoDB's table, such as `BadValue`.
     pub(crate) code_name: &'static str,
     /// What went wrong and, where there is one, the fix.
     pub(crate) message: String,

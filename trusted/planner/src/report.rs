@@ -40,7 +40,7 @@ pub struct CollectionReport {
 /// How one query pattern runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternReport {
-    /// Its name.
+    /// As the schema gives it; `$text` for that of a text index.
     pub name: String,
     /// Its where clause in the paper's notation.
     pub clause: String,

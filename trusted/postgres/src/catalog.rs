@@ -167,7 +167,7 @@ impl Catalog {
 pub struct Table {
     /// The schema it is in.
     pub schema: String,
-    /// Its name.
+    /// Folded as PostgreSQL folds it, without quotes.
     pub name: String,
     /// Its columns as the application sees them, in their order.
     pub columns: Vec<Column>,
@@ -190,7 +190,7 @@ impl Table {
 /// A column as the application sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Folded as PostgreSQL folds it, without quotes.
     pub name: String,
     /// How it is encrypted, if it is.
     pub encryption: Option<Arc<Encryption>>,

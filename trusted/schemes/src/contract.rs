@@ -270,6 +270,11 @@ pub trait RangeSearch: EncryptedIndex {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Whether it can mostly say how many entries a range has, without asking the server.
+    fn estimates(&self) -> bool {
+        false
+    }
+
     /// About how many of `entries` entries a range has, where that is known here.
     fn estimate(&self, lower: &[u8], upper: &[u8], entries: u64) -> Option<u64> {
         let _ = (lower, upper, entries);

@@ -68,7 +68,7 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// An index: its name, its key, and the width of its values.
 #[derive(Clone, Copy)]
 pub struct Keyed<'a> {
-    /// Its name.
+    /// What the server knows it by.
     pub index: IndexId,
     /// Its key.
     pub key: &'a Key,

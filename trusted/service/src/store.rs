@@ -161,7 +161,7 @@ pub struct FoundAndModified {
 /// An index as the application asked for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexRequest {
-    /// Its name.
+    /// Of its collection alone, such as `age_1`.
     pub name: String,
     /// Field to 1 or -1, in order. Other kinds ("text", "2dsphere", …) are refused by the store.
     pub key: Document,

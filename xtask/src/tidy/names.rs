@@ -8,7 +8,7 @@ use syn::visit::Visit;
 const EMPTY_NAMES: [&str; 10] =
     ["common", "handler2", "helper", "helpers", "manager", "managers", "misc", "util", "utils", "stuff"];
 
-/// No module, file or folder of sources is called `utils` or the like.
+/// No module, file or folder of sources is called `utils` or the like, and a module is `name.rs` with a folder beside it.
 pub(super) fn module_names(tree: &Tree) -> Vec<Finding> {
     let finding = |place: String, name: &str| Finding {
         rule: "module-names",
@@ -22,6 +22,14 @@ pub(super) fn module_names(tree: &Tree) -> Vec<Finding> {
             if EMPTY_NAMES.contains(&part) {
                 findings.push(finding(path.clone(), part));
             }
+        }
+        if let Some(folder) = path.strip_suffix("/mod.rs") {
+            findings.push(Finding {
+                rule: "module-names",
+                place: path.clone(),
+                wrong: "a module's own file is called `mod.rs`".into(),
+                fix: format!("call it {folder}.rs, beside its folder"),
+            });
         }
     }
     for (path, syntax) in tree.sources() {

@@ -48,7 +48,7 @@ impl SealedRow {
 pub struct Listed {
     /// Ciphertext of its value.
     pub ciphertext: Blob,
-    /// Its name.
+    /// Row, sealed: what tells it from entries of the same value.
     pub sealed: SealedRow,
 }
 
@@ -68,14 +68,14 @@ pub struct Update {
 pub enum Change {
     /// Makes an index; no effect on one whose ciphertexts are as long.
     CreateIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
         /// Length of each ciphertext, in bytes.
         ciphertext_bytes: u16,
     },
     /// Drops an index; no effect if there is none.
     DropIndex {
-        /// Its name.
+        /// Drawn by the client; no index of the server has it yet, or this one.
         index: IndexId,
     },
     /// Changes tree and entries. [`crate::Refusal::OtherVersion`] if the tree is at another version than the change was worked out

@@ -34,7 +34,7 @@ impl Unacceptable {
         }
     }
 
-    /// Its name.
+    /// That of [`Self::code`] in MongoDB's table.
     #[must_use]
     pub fn code_name(&self) -> &'static str {
         match self {

@@ -99,6 +99,10 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> RangeSearch for ArxRange<C
         Box::pin(async move { Self::sums(&self, lower, upper).await.map(Some) })
     }
 
+    fn estimates(&self) -> bool {
+        true
+    }
+
     fn estimate(&self, lower: &[u8], upper: &[u8], entries: u64) -> Option<u64> {
         Self::estimate(self, lower, upper, entries)
     }

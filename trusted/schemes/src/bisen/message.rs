@@ -79,7 +79,7 @@ pub struct Rights {
 pub enum Request {
     /// Makes a collection: the administrator's. [`Reply::Opened`]. One that is there is opened if its settings are these.
     Create {
-        /// Its name.
+        /// As its clients call it.
         name: String,
         /// What it is made with.
         settings: Settings,

@@ -47,7 +47,7 @@ const ENTRY_BYTES: usize = 4096;
 /// What an index is made or opened with.
 #[derive(Debug)]
 pub struct Making<'m> {
-    /// Its name.
+    /// What the server knows it by.
     pub index: IndexId,
     /// Its key.
     pub key: &'m Key,

@@ -48,8 +48,16 @@ fn empty_module_names_are_found() {
         ("lab/src/utils.rs", ""),
         ("lab/src/manager/mod.rs", ""),
         ("lab/src/management.rs", ""),
+        ("lab/src/plain/mod.rs", ""),
+        ("lab/src/plain/rest.rs", ""),
     ];
-    let expected = ["lab/src/manager/mod.rs", "lab/src/utils.rs", "lab/src/lib.rs:1"];
+    let expected = [
+        "lab/src/manager/mod.rs",
+        "lab/src/manager/mod.rs",
+        "lab/src/plain/mod.rs",
+        "lab/src/utils.rs",
+        "lab/src/lib.rs:1",
+    ];
     assert_eq!(places(&tree(&files), "module-names"), expected);
 }
 

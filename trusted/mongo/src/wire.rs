@@ -107,7 +107,7 @@ pub enum WireError {
     Refused {
         /// MongoDB's error code.
         code: i32,
-        /// Its name.
+        /// That of the code in MongoDB's table, such as `BadValue`.
         code_name: &'static str,
         /// One line a person can act on.
         message: String,
