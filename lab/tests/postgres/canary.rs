@@ -29,13 +29,14 @@ const CREATE: &str = "CREATE TABLE people (id int PRIMARY KEY, name text UNIQUE 
 
 /// What is looked for, and where it must not be; `PLAIN` must be, or the search finds nothing at all.
 const PLAIN: &str = "PlainHeronQuetzal";
-const TEXTS: [&str; 6] = [
+const TEXTS: [&str; 7] = [
     "NameCanaryXylophone",
     "CityCanaryZeppelin",
     "JsonCanaryObelisk",
     "PreparedCanaryOcelot",
     "CopiedCanaryFlamingo",
     "ComparedCanaryIguana",
+    "CommentCanaryPelican",
 ];
 const SALARY: i64 = 5_836_104_729_163_845;
 const BALANCE: &str = "7294816350274918.37";
@@ -138,6 +139,17 @@ async fn use_everything(client: &mut Client) -> String {
             .await
             .unwrap();
     }
+    for commented in [
+        "SELECT * FROM people WHERE name = 'Ann' /* was CommentCanaryPelican /* CommentCanaryPelican */ */",
+        "SELECT id FROM people -- WHERE name = 'CommentCanaryPelican'",
+        "/* CommentCanaryPelican */ UPDATE people SET name = 'Ann' WHERE id = 7; -- CommentCanaryPelican",
+    ] {
+        client.simple_query(commented).await.unwrap();
+    }
+    client
+        .query("SELECT id FROM people /* CommentCanaryPelican */ WHERE name = $1", &[&"Ann"])
+        .await
+        .unwrap();
     let select = client.prepare("SELECT * FROM people WHERE name = $1 AND salary < $2").await.unwrap();
     client.query(&select, &[&"ComparedCanaryIguana", &SALARY]).await.unwrap();
     // What fails is told with its rows by the database.

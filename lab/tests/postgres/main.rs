@@ -22,12 +22,14 @@ mod memory;
 mod mope;
 mod named;
 mod orders;
+mod ordinary;
 mod outages;
 mod private;
 mod programs;
 mod proxy;
 mod racing;
 mod shown;
+mod slow;
 #[path = "../processes/small_disk.rs"]
 mod small_disk;
 mod stored;

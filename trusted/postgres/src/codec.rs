@@ -25,6 +25,14 @@ use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 
+/// The whole number that a decimal with digits behind its point, or with an exponent, is rounded to.
+pub(crate) fn rounded(text: &str) -> Option<i64> {
+    if !text.contains(['.', 'e', 'E']) {
+        return None;
+    }
+    text.parse::<Numeric>().ok()?.rounded()
+}
+
 /// A value that is not NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Datum {

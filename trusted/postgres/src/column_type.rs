@@ -38,6 +38,12 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
+    /// Are its values whole numbers?
+    #[must_use]
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
+    }
+
     /// PostgreSQL's number of the type: the same in every installation.
     #[must_use]
     pub fn oid(self) -> u32 {

@@ -53,11 +53,6 @@ impl Inbox {
         }
     }
 
-    /// Bytes that a message may have without more room.
-    pub(crate) fn capacity(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Makes room for a message of so many bytes.
     pub(crate) fn make_room(&mut self, bytes: usize) {
         self.move_to_front();

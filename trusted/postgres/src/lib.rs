@@ -23,6 +23,7 @@ mod replies;
 pub mod report;
 mod rewrite;
 mod rewriting;
+mod room;
 pub mod schema;
 mod scram;
 mod server;

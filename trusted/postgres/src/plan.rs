@@ -294,6 +294,8 @@ pub enum Expression {
     Parameter(u16, Arc<Encryption>),
     /// A constant, as a value of the column's type.
     Constant(String, Arc<Encryption>),
+    /// A number in digits, of the type that they have beside values of the column's.
+    Number(String, Arc<Encryption>),
     /// Arithmetic as PostgreSQL's on that type.
     Arithmetic(Arithmetic, Box<Expression>, Box<Expression>),
     /// The first that is not NULL.

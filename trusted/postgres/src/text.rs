@@ -2,7 +2,9 @@
 
 use crate::error::{SqlError, sqlstate};
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
+use sqlparser::tokenizer::{
+    Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word,
+};
 use std::ops::Range;
 
 /// PostgreSQL cuts longer names to this.
@@ -41,6 +43,28 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Lexemes>, SqlError> {
     }
     found.push(list);
     Ok(found.into_iter().filter(|list| !list.is_empty()).map(|list| Lexemes { list }).collect())
+}
+
+/// Where a text has comments, in bytes; none if it has no tokens.
+pub(crate) fn comments(text: &str) -> Vec<Range<usize>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap_or_default();
+    let mut places = Places { text, line: 1, column: 1, byte: 0 };
+    let is_comment = |token: &Token| {
+        let Token::Whitespace(blank) = token else { return false };
+        matches!(blank, Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_))
+    };
+    let comments = tokens.into_iter().filter(|token| is_comment(&token.token));
+    comments.map(|token| places.byte_of(token.span.start)..places.byte_of(token.span.end)).collect()
+}
+
+/// The bytes of the first parameter of a text, `$1` and the like, and its number.
+pub(crate) fn parameter(text: &str) -> Option<(usize, String)> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
+    let mut places = Places { text, line: 1, column: 1, byte: 0 };
+    tokens.into_iter().find_map(|token| match token.token {
+        Token::Placeholder(name) => Some((places.byte_of(token.span.start), name)),
+        _ => None,
+    })
 }
 
 fn tokenizer_error(text: &str, error: &TokenizerError) -> SqlError {

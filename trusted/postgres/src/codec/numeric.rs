@@ -102,6 +102,11 @@ impl Numeric {
         }
     }
 
+    /// The whole number that is nearest, away from zero of two; none if it is none of 64 bits.
+    pub(crate) fn rounded(&self) -> Option<i64> {
+        self.rescaled(0).unscaled_at(0).and_then(|number| i64::try_from(number).ok())
+    }
+
     /// The number with so many digits behind the point.
     fn rescaled(&self, to: u32) -> Self {
         let Self::Finite { unscaled, scale } = self else { return self.clone() };

@@ -62,10 +62,11 @@ pub(super) const FETCH: &str = "SELECT version, root, next, \"values\", digest, 
                      FROM arras.mope_fetch($1, $2, $3, $4)";
 const COMMIT: &str = "SELECT arras.mope_commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
                       $17, $18, $19, $20, $21)";
-/// Whatever the database's defaults are: a statement sees what was committed before it, all rows or an error, and waits for a
-/// lock as long as the function says.
+/// Whatever the database's defaults are: a statement sees what was committed before it, all rows or an error, waits for a
+/// lock as long as the function says, and what is acknowledged outlives a crash of the database, since the proxy remembers it.
 const PREPARE: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
-                       SET lock_timeout = 0; SET statement_timeout = 0; SET idle_session_timeout = 0";
+                       SET lock_timeout = 0; SET statement_timeout = 0; SET idle_session_timeout = 0; \
+                       SET synchronous_commit = on";
 
 /// Both connections; made when they are first needed, and anew when they are lost.
 pub struct Connections {

@@ -147,7 +147,7 @@ impl Freshness {
             }
             let client = match standing.take().filter(|client| !client.is_closed()) {
                 Some(client) => Ok(client),
-                None => synchronous(&connections).await,
+                None => connections.open().await.map_err(FreshnessError::from),
             };
             let raised = match client {
                 Ok(client) => {
@@ -210,14 +210,6 @@ impl Question {
     pub(crate) fn judge(&self, answer: Option<&str>) -> Result<(), SetBack> {
         compare(answer.and_then(|answer| answer.parse().ok()), self.known).map(|_| ())
     }
-}
-
-/// A connection on which a commit that is acknowledged is on the disk, whatever the database's default is: what the record says must
-/// outlive a crash of the database.
-async fn synchronous(connections: &Connections) -> Result<Client, FreshnessError> {
-    let client = connections.open().await?;
-    client.batch_execute("SET synchronous_commit = on").await.map_err(|error| failure(&error))?;
-    Ok(client)
 }
 
 /// Which transactions of the database that write are at their end, which are not, and the next one.

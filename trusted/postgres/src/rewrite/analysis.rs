@@ -43,7 +43,9 @@ pub(super) struct Analysis<'a> {
     pub(super) inserted: Option<InsertedRows>,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
-    /// What the rows are grouped by of which a condition on groups is looked at.
+    /// Is what a statement changes looked at, which no common table expression is?
+    pub(super) changes: bool,
+    /// What the rows are grouped by whose results or conditions are looked at.
     pub(super) groups: Grouped,
     /// Is the result of what is looked at denied, as under a `NOT`?
     denied: bool,
@@ -61,6 +63,8 @@ pub(super) struct Reference {
     pub(super) column: String,
     /// Its relation's name.
     pub(super) relation: Option<String>,
+    /// It stands for a column of two relations, and is written as that of the first.
+    pub(super) qualified: bool,
     /// Are its terms at hand?
     pub(super) terms: bool,
     /// Is it an aggregate's argument, whose least or greatest value is meant?
@@ -90,6 +94,7 @@ impl<'a> Analysis<'a> {
             computed: Computed::default(),
             inserted: None,
             common: Vec::new(),
+            changes: false,
             groups: Grouped::default(),
             denied: false,
             with_ties: false,
@@ -224,12 +229,14 @@ impl<'a> Analysis<'a> {
         match found {
             Found::Encrypted(relation, column) => {
                 let encryption = column.encryption.clone();
+                let qualified = names.len() == 1 && scope.merges(&name);
                 let (relation, terms) = (relation.name.clone(), column.terms);
                 for part in parts.iter().take(parts.len().saturating_sub(1)) {
                     self.understand(part);
                 }
                 Ok(encryption.map(|encryption| Reference {
                     is_extreme: false,
+                    qualified,
                     encryption,
                     column: name,
                     relation,
@@ -271,6 +278,11 @@ impl<'a> Analysis<'a> {
     /// A reference stands as it is: the sealed value.
     pub(super) fn keep(&mut self, reference: &Reference) {
         self.understood.extend(reference.tokens.clone());
+        let bytes = self.bytes(&reference.tokens);
+        if reference.qualified && !self.edits.covers(bytes.start) {
+            let text = format!("{}{}", qualifier(reference), quoted(&reference.column));
+            self.edits.replace(bytes, vec![Piece::Text(text)]);
+        }
     }
 
     /// A reference to a column becomes one to a term of it.
@@ -284,6 +296,7 @@ impl<'a> Analysis<'a> {
         }
         let last = reference.tokens.end.saturating_sub(1);
         let name = quoted(&format!("{}{}", reference.column, term.suffix()));
+        let name = format!("{}{name}", qualifier(reference));
         self.edits.replace(self.lexemes.bytes(last), vec![Piece::Text(name)]);
         self.understood.insert(last);
     }
@@ -291,7 +304,8 @@ impl<'a> Analysis<'a> {
     /// The text of a reference to a column's term.
     pub(super) fn term_text(&self, reference: &Reference, term: Term) -> String {
         let before = reference.tokens.start..reference.tokens.end.saturating_sub(1);
-        let qualifier = if before.is_empty() { "" } else { self.source(&before) };
+        let qualifier =
+            if before.is_empty() { qualifier(reference) } else { self.source(&before).to_owned() };
         let term_of = format!("{qualifier}{}", quoted(&format!("{}{}", reference.column, term.suffix())));
         if self.is_of_group(reference, term) { term.any_of(&reference.encryption, &term_of) } else { term_of }
     }
@@ -409,6 +423,12 @@ impl<'a> Analysis<'a> {
         };
         (1..=named.max().unwrap_or(0)).map(of).collect()
     }
+}
+
+/// What is written before a column's name that would be ambiguous otherwise.
+fn qualifier(reference: &Reference) -> String {
+    let relation = reference.relation.as_ref().filter(|_| reference.qualified);
+    relation.map(|relation| format!("{}.", quoted(relation))).unwrap_or_default()
 }
 
 fn qualified<'s>(relation: Option<&'s Relation>, name: &str) -> Found<'s> {

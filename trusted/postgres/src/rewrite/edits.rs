@@ -76,7 +76,8 @@ impl Edits {
     pub(super) fn pieces(&self, text: &str, bytes: Range<usize>) -> Result<Vec<Piece>, SqlError> {
         let inside = |edit: &&Edit| bytes.start <= edit.bytes.start && edit.bytes.end <= bytes.end;
         let mut edits: Vec<&Edit> = self.list.iter().filter(inside).collect();
-        edits.sort_by_key(|edit| edit.bytes.start);
+        // What is inserted before something that is replaced stands before it.
+        edits.sort_by_key(|edit| (edit.bytes.start, edit.bytes.end));
         let (mut pieces, mut at) = (Vec::new(), bytes.start);
         for edit in edits {
             let between = text.get(at..edit.bytes.start).ok_or_else(|| defect("replacements overlap"))?;
@@ -95,7 +96,7 @@ impl Edits {
     /// They are not: a defect of the analysis, and the statement is not run.
     pub(super) fn check(&self, text: &str, lexemes: &Lexemes) -> Result<(), SqlError> {
         let mut edits: Vec<&Edit> = self.list.iter().collect();
-        edits.sort_by_key(|edit| edit.bytes.start);
+        edits.sort_by_key(|edit| (edit.bytes.start, edit.bytes.end));
         let rendered = render(&self.pieces(text, lexemes.span())?);
         let [ref after] = statements(&rendered)?[..] else {
             return Err(defect("the rewritten text is not one statement"));

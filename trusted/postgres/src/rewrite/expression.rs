@@ -130,7 +130,7 @@ impl Analysis<'_> {
             Expr::BinaryOp { left, op, right } => self.comparison(left, op, right, scope),
             Expr::IsNull(inner) | Expr::IsNotNull(inner) => match self.reference(inner, scope)? {
                 Some(reference) => {
-                    self.keep(&reference);
+                    self.is_null(&reference);
                     Ok(())
                 }
                 None => self.expression(inner, scope, "IS NULL"),
@@ -170,6 +170,15 @@ impl Analysis<'_> {
             Expr::Exists { subquery, negated } => self.exists(subquery, *negated, scope),
             Expr::Subquery(subquery) => self.query(subquery, Some(scope), Mode::Plain).map(drop),
             _ => self.reading(expression, scope),
+        }
+    }
+
+    /// A value is NULL if what is stored of it is; of a group, if the term is by which the group is made.
+    fn is_null(&mut self, reference: &Reference) {
+        let shared = reference.encryption.shared_terms().next();
+        match shared.filter(|_| reference.terms && self.groups.holds(reference)) {
+            Some(term) => self.replace_with_term(reference, term),
+            None => self.keep(reference),
         }
     }
 

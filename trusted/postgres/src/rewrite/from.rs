@@ -213,6 +213,17 @@ impl Analysis<'_> {
         Ok(relation)
     }
 
+    /// Looks at what a statement changes: a table by its name, though there be a common table expression of that name.
+    pub(super) fn changed<T>(
+        &mut self,
+        look: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let outer = std::mem::replace(&mut self.changes, true);
+        let found = look(self);
+        self.changes = outer;
+        found
+    }
+
     pub(super) fn table_named(
         &mut self,
         name: &ObjectName,
@@ -231,7 +242,8 @@ impl Analysis<'_> {
         }
         let relation = match &names[..] {
             [table] => {
-                let common = self.common.iter().rev().find(|common| common.name.as_ref() == Some(table));
+                let of_this_name = |common: &&Relation| common.name.as_ref() == Some(table);
+                let common = self.common.iter().rev().find(of_this_name).filter(|_| !self.changes);
                 match (common, there) {
                     (Some(common), _) => Relation { name: alias.or(Some(table.clone())), ..common.clone() },
                     // Which one is meant says a search path, which is the session's.

@@ -50,7 +50,7 @@ impl Analysis<'_> {
             self.understand(&alias.alias);
             fold(&alias.alias.value, alias.alias.quote_style.is_some())
         });
-        let relation = self.table_named(name, alias)?;
+        let relation = self.changed(|analysis| analysis.table_named(name, alias))?;
         if relation.is_encrypted() {
             let columns = self.insert_columns(insert, &relation)?;
             match &insert.source {

@@ -8,7 +8,6 @@ use super::analysis::Analysis;
 use super::constant::{Constant, cast_tokens, constant, in_parentheses};
 use super::insert::{Columns, items};
 use super::scope::{Relation, RelationColumn, Scope};
-use super::select::Grouped;
 use super::term::{Term, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
 use crate::catalog::Encryption;
@@ -450,7 +449,7 @@ impl Analysis<'_> {
             self.expression(condition, &scope, "WHERE")?;
         }
         self.check_order(source.order_by.as_ref(), select)?;
-        self.order_by(source.order_by.as_ref(), select, (&[], &Grouped::default()), &scope)?;
+        self.order_by(source.order_by.as_ref(), select, &[], &scope)?;
         let limits = super::select::limits(source);
         self.expressions(limits, &Scope::new(None), "LIMIT")
     }

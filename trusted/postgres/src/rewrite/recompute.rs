@@ -1,7 +1,7 @@
 //! `UPDATE t SET c = c + 1`: new values of encrypted columns from old ones, computed by the proxy.
 
 use super::analysis::{Analysis, Reference};
-use super::constant::constant;
+use super::constant::{Written, constant};
 use super::edits::compact;
 use super::scope::{Relation, Scope};
 use super::write::stored_forms;
@@ -127,6 +127,9 @@ impl Analysis<'_> {
                 Source::Parameter(number) => {
                     self.type_parameter(&found.source, of.kind.oid());
                     Some(Expression::Parameter(number, of.clone()))
+                }
+                Source::Constant(Some(text)) if found.written == Written::Number && found.cast.is_none() => {
+                    Some(Expression::Number(text, of.clone()))
                 }
                 Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone())),
                 Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,

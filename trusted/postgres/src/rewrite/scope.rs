@@ -98,6 +98,13 @@ impl<'p> Scope<'p> {
         here.or_else(|| self.outer.and_then(|outer| outer.relation(schema, name)))
     }
 
+    /// Is it the name of a column that stands for two (`USING`)?
+    pub(super) fn merges(&self, name: &str) -> bool {
+        let is_merged = |relation: &Relation| relation.column(name).is_some_and(|column| column.merged);
+        let outside = || !self.knows(name) && self.outer.is_some_and(|outer| outer.merges(name));
+        self.relations.iter().any(is_merged) || outside()
+    }
+
     /// Is it the name of a column of a relation here that is known?
     pub(super) fn knows(&self, name: &str) -> bool {
         self.relations.iter().any(|relation| relation.column(name).is_some())

@@ -1,6 +1,7 @@
 //! Queries: what they read, and what their results are.
 
 mod chosen;
+mod figured;
 mod group;
 mod item;
 mod numbered;
@@ -321,27 +322,22 @@ impl Analysis<'_> {
         if let Some(condition) = &select.selection {
             self.filter(condition, &scope)?;
         }
-        let mut grouped = self.group_by(select, &scope)?;
+        let grouped = self.group_by(select, &scope)?;
+        // From here on, what is looked at is of a group.
+        let around = std::mem::replace(&mut self.groups, grouped.clone());
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
         self.grouped_results(select, &results, &scope)?;
         if let Some(having) = &select.having {
-            self.having(having, &mut grouped, &scope)?;
+            self.expression(having, &scope, "HAVING")?;
         }
         for window in &select.named_window {
             self.understand(&window.0);
             self.named_window(&window.1, &scope)?;
         }
-        let ordered = self.order_by(order, select, (&results, &grouped), &scope)?;
+        let ordered = self.order_by(order, select, &results, &scope)?;
         self.distinct(select, &results, &ordered, &scope, mode)?;
+        self.groups = around;
         Ok(results)
-    }
-
-    /// `HAVING`, of groups.
-    fn having(&mut self, condition: &Expr, grouped: &mut Grouped, scope: &Scope<'_>) -> Result<(), SqlError> {
-        std::mem::swap(&mut self.groups, grouped);
-        let looked = self.expression(condition, scope, "HAVING");
-        std::mem::swap(&mut self.groups, grouped);
-        looked
     }
 
     /// `GROUP BY`: columns become their terms.

@@ -314,8 +314,7 @@ impl Analysis<'_> {
 
 /// Is it a value cast to a type of integers, which it says itself?
 fn is_whole(cast: &str, source: &Source) -> bool {
-    let is_integer = |kind| matches!(kind, ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt);
-    ColumnType::parse(cast).is_some_and(is_integer)
+    ColumnType::parse(cast).is_some_and(ColumnType::is_integer)
         && match source {
             Source::Parameter(_) | Source::Constant(None) => true,
             Source::Constant(Some(text)) => text.trim().parse::<i64>().is_ok(),

@@ -145,7 +145,7 @@ fn expression(of: &Expression) -> String {
     match of {
         Expression::Read(index, encryption) => format!("read {index} as {}", encryption.label),
         Expression::Parameter(number, _) => format!("${number}"),
-        Expression::Constant(text, _) => text.clone(),
+        Expression::Constant(text, _) | Expression::Number(text, _) => text.clone(),
         Expression::Arithmetic(operator, left, right) => {
             format!("({} {operator:?} {})", expression(left), expression(right))
         }

@@ -52,6 +52,19 @@ pub(super) fn stored_names(name: &str, encryption: Option<&Arc<Encryption>>) -> 
     suffixes.iter().map(|suffix| quoted(&format!("{name}{suffix}"))).collect()
 }
 
+/// A constant as it is assigned to a column: digits behind a point are rounded for a column of whole numbers.
+fn assigned(value: &Constant, encryption: &Encryption) -> Constant {
+    let mut value = value.clone();
+    if let (Written::Number, None, Source::Constant(Some(text))) =
+        (value.written, &value.cast, &mut value.source)
+        && encryption.kind.is_integer()
+        && let Some(rounded) = crate::codec::rounded(text)
+    {
+        *text = rounded.to_string();
+    }
+    value
+}
+
 impl Analysis<'_> {
     /// A column that is written, in a list of columns: it becomes the columns that it is.
     pub(super) fn target(&mut self, identifier: &Ident, relation: &Relation) -> Result<Target, SqlError> {
@@ -141,6 +154,7 @@ impl Analysis<'_> {
         value: &Constant,
         encryption: &Arc<Encryption>,
     ) -> Result<Vec<Vec<Piece>>, SqlError> {
+        let value = &assigned(value, encryption);
         stored_forms(encryption).into_iter().map(|(_, form)| self.value_pieces(value, form)).collect()
     }
 
@@ -164,6 +178,7 @@ impl Analysis<'_> {
                     Some(encryption) => {
                         let reference = Reference {
                             is_extreme: false,
+                            qualified: false,
                             encryption,
                             column: name,
                             relation: relation.name.clone(),
@@ -241,6 +256,7 @@ impl Analysis<'_> {
             let Some(tokens) = self.tokens_of_assignment(at).map(|tokens| at + 2..tokens.end) else {
                 return self.assign_computed(identifier, value, encryption, relation, scope);
             };
+            self.require_steady(&tokens, encryption)?;
             let forms = stored_forms(encryption).into_iter();
             let texts = forms.map(|(_, form)| self.chosen_pieces(value, &tokens, &form, encryption, scope));
             (texts.collect::<Result<Vec<_>, _>>()?, tokens)
@@ -289,7 +305,7 @@ impl Analysis<'_> {
 
     pub(super) fn update(&mut self, update: &Update, mode: Mode<'_>) -> Result<Vec<ResultColumn>, SqlError> {
         let mut scope = Scope::new(None);
-        self.with_joins(&update.table, &mut scope)?;
+        self.changed(|analysis| analysis.with_joins(&update.table, &mut scope))?;
         let Some(relation) = scope.relations.first().cloned() else { return Ok(Vec::new()) };
         if let Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) =
             &update.from
@@ -305,7 +321,7 @@ impl Analysis<'_> {
 
     pub(super) fn delete(&mut self, delete: &Delete, mode: Mode<'_>) -> Result<Vec<ResultColumn>, SqlError> {
         let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
-        let mut scope = self.from(tables, None)?;
+        let mut scope = self.changed(|analysis| analysis.from(tables, None))?;
         if let Some(using) = &delete.using {
             using.iter().try_for_each(|table| self.with_joins(table, &mut scope))?;
         }

@@ -6,7 +6,8 @@ use crate::codec::Datum;
 use crate::error::SqlError;
 use crate::plan::{Output, Outputs};
 use crate::replies;
-use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting, Share};
+use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
+use crate::room::Share;
 use crate::session::physical::format_of;
 use crate::values::Folding;
 
@@ -141,7 +142,7 @@ impl FoldedRow {
                     return Err(SqlError::new("54000", text));
                 }
                 if bytes > self.counted + COUNTED_BYTES {
-                    self.shares.push(rewriting.keep(bytes - self.counted)?);
+                    self.shares.push(rewriting.replies.try_share(bytes - self.counted)?);
                     self.counted = bytes;
                 }
                 self.column = Column::Kept(length, Vec::with_capacity(length));

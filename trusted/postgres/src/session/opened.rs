@@ -9,6 +9,7 @@ use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Done;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
+use crate::room::Share;
 use std::io;
 use tokio::io::AsyncWriteExt;
 
@@ -48,7 +49,7 @@ pub(super) async fn pass(
     loop {
         rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
         drops &= rest > 0;
-        let mut needed = 0;
+        let (mut needed, mut is_done) = (0, false);
         if let Some(row) = folded.take() {
             match read_folded(row, &mut inbox, rewriting, &mut out) {
                 Ok(row) => folded = row,
@@ -59,7 +60,6 @@ pub(super) async fn pass(
             }
         }
         if rest == 0 && folded.is_none() {
-            drop(room.take());
             let (read, next) = match scan(inbox.there(), rewriting, &mut shared.state(), &mut out) {
                 Ok(scanned) => scanned,
                 Err(error) => return End::Violation(error),
@@ -74,12 +74,20 @@ pub(super) async fn pass(
                 }
             }
             shared.tell_waiting();
+            if read > 0 || room.is_none() {
+                inbox.shrink();
+                is_done = true;
+            }
         }
-        if let Err(end) = write(shared, to, &mut out, whole, rest == 0 || drops).await {
-            return end;
+        // What a large message was has its room until its client has it.
+        let written = write(shared, to, &mut out, whole, rest == 0 || drops);
+        match rewriting.replies.giving_up(room.as_ref(), written).await {
+            Ok(Ok(())) if is_done => room = None,
+            Ok(Ok(())) => {}
+            Ok(Err(end)) => return end,
+            Err(error) => return End::Violation(error),
         }
-        inbox.shrink();
-        if needed > 0 {
+        if needed > 0 && room.is_none() {
             match room_for(rewriting, needed).await {
                 Ok(share) => {
                     room = share;
@@ -131,12 +139,12 @@ fn read_folded(
 }
 
 /// Room for a message that must be whole to be read.
-async fn room_for(rewriting: &Rewriting, bytes: usize) -> Result<Option<crate::rewriting::Share>, SqlError> {
+async fn room_for(rewriting: &Rewriting, bytes: usize) -> Result<Option<Share>, SqlError> {
     if bytes > MESSAGE_BYTES_MAX {
         let text = format!("a row of {bytes} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})");
         return Err(SqlError::new("54000", text));
     }
-    rewriting.share(bytes).await
+    rewriting.replies.share(bytes).await
 }
 
 /// Writes what is there to be written; the session's end if its client is gone.

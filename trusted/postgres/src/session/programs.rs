@@ -18,7 +18,7 @@ use crate::plan::{
     Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value,
 };
 use crate::replies;
-use crate::rewriting::Share;
+use crate::room::Share;
 use crate::values::{Argument, Inputs, compute, enter, stored_terms};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ pub(super) struct CopyingIn {
     statement: Arc<Statement>,
     rows: u64,
     /// What a row takes of which the end has not come.
-    held: Option<Share>,
+    pub(super) held: Option<Share>,
     /// The client is told at the end that the database is ready.
     simple: bool,
 }
@@ -91,7 +91,7 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
         Expression::Parameter(number, of) => {
             encrypted(usize::from(*number).saturating_sub(1), of.kind.oid());
         }
-        Expression::Read(..) | Expression::Constant(..) => {}
+        Expression::Read(..) | Expression::Constant(..) | Expression::Number(..) => {}
         Expression::Arithmetic(_, left, right) => {
             in_expression(left, encrypted);
             in_expression(right, encrypted);
@@ -409,8 +409,10 @@ impl Requests<'_> {
 
     /// Has room for what came of a row whose end has not.
     async fn hold_row(&self, copying: &mut CopyingIn) -> Result<(), SqlError> {
-        copying.held = None;
-        copying.held = self.rewriting.share(copying.reader.held_bytes()).await?;
+        // Given back before more is waited for.
+        let since = copying.held.take().map(|share| share.since());
+        let share = self.rewriting.requests.share(copying.reader.held_bytes()).await?;
+        copying.held = share.map(|share| share.had_since(since));
         Ok(())
     }
 

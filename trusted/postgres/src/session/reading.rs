@@ -16,7 +16,7 @@ use crate::fields::Fields;
 use crate::named::Naming;
 use crate::plan::{Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
-use crate::rewriting::Share;
+use crate::room::Share;
 use arras_service::columns::Columns;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,6 +2,7 @@
 //! another, or is refused; what cannot be analysed is refused, too.
 
 mod beside;
+mod comments;
 mod planning;
 mod tables;
 mod targets;
@@ -12,7 +13,7 @@ use super::names::Undo;
 use super::physical::{self, format_of, holding, laid_out, parse, steps, types_of};
 use super::programs::{self, CopyingIn};
 use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Stored, Texts};
-use super::sequence::is_in_steps;
+use super::sequence::{is_in_steps, require_no_parameters};
 use super::{Behind, End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
@@ -22,6 +23,7 @@ use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
+use crate::room::Share;
 use crate::values::{Argument, Asker, Inputs, compute, stored_terms};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
@@ -31,6 +33,8 @@ const KEPT_BYTES: usize = 256 * 1024;
 
 /// About what a portal takes.
 const PORTAL_BYTES: usize = 512;
+/// About what a value takes that is kept, besides its bytes.
+const VALUE_BYTES: usize = 64;
 
 /// Why the way ends.
 pub(super) type Ended = Result<(), End>;
@@ -45,6 +49,8 @@ pub(super) struct Requests<'a> {
     to: &'a mut ToSide,
     /// Not written yet.
     pub(super) out: Vec<u8>,
+    /// Room that a large message had, until what is made of it is written.
+    out_room: Option<Share>,
     /// Rows are taken from the client.
     pub(super) copying: Option<CopyingIn>,
     /// What becomes of rows that come while none are taken.
@@ -77,6 +83,7 @@ pub(super) async fn pass(
         sees_the_past: false,
         to,
         out: Vec::new(),
+        out_room: None,
         copying: None,
         rows: LateRows::Pass,
         catalog: None,
@@ -95,14 +102,17 @@ pub(super) async fn pass(
 impl Requests<'_> {
     async fn run(&mut self, mut from: FromSide) -> Ended {
         let mut inbox = Inbox::new();
+        let mut room: Option<Share> = None;
         loop {
-            let mut share = None;
             while let Some(head) = head(&inbox)? {
                 let there = inbox.there();
                 if let Some(message) = there.get(..head.total) {
                     self.message(head.kind, message).await?;
                     inbox.passed(head.total);
-                    share = None;
+                    if let Some(room) = room.take() {
+                        self.out_room = Some(room);
+                        self.write().await?;
+                    }
                     self.bound().await?;
                 } else if self.copying.is_none()
                     && Asked::by(head.kind).is_none_or(|asked| asked == Asked::CopyEnd)
@@ -123,9 +133,9 @@ impl Requests<'_> {
                     let came = there.len();
                     inbox.passed(came);
                     self.rest(&mut inbox, &mut from, head.total - came, false).await?;
-                } else if share.is_none() && head.total > inbox.capacity() {
-                    match self.rewriting.share(head.total).await {
-                        Ok(room) => share = room,
+                } else if room.is_none() {
+                    match self.rewriting.requests.share(head.total).await {
+                        Ok(share) => room = share,
                         Err(error) => {
                             self.refuse(head.kind, error);
                             let came = there.len();
@@ -144,15 +154,18 @@ impl Requests<'_> {
             if self.shared.state().terminated {
                 return Ok(());
             }
-            if share.is_none() {
+            if room.is_none() {
                 inbox.shrink();
             }
-            self.fill(&mut inbox, &mut from).await?;
+            self.fill(&mut inbox, &mut from, room.as_ref()).await?;
         }
     }
 
-    async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide) -> Ended {
-        match inbox.fill(from).await {
+    /// Reads more, of a message that has room or of rows that do.
+    async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide, room: Option<&Share>) -> Ended {
+        let of_rows = self.copying.as_ref().and_then(|copying| copying.held.as_ref());
+        let came = self.rewriting.requests.giving_up(room.or(of_rows), inbox.fill(from)).await;
+        match came.map_err(End::Violation)? {
             Ok(1..) => Ok(()),
             Ok(0) | Err(_) => {
                 let idle = self.shared.state().pipeline.is_empty();
@@ -165,7 +178,7 @@ impl Requests<'_> {
     async fn rest(&mut self, inbox: &mut Inbox, from: &mut FromSide, mut rest: usize, pass: bool) -> Ended {
         while rest > 0 {
             self.write().await?;
-            self.fill(inbox, from).await?;
+            self.fill(inbox, from, None).await?;
             let came = rest.min(inbox.there().len());
             if pass {
                 self.out.extend_from_slice(inbox.there().get(..came).unwrap_or_default());
@@ -180,17 +193,19 @@ impl Requests<'_> {
         if self.out.is_empty() {
             return Ok(());
         }
-        let written: std::io::Result<()> = async {
+        let written = async {
             self.to.write_all(&self.out).await?;
             self.to.flush().await
-        }
-        .await;
-        if written.is_err() {
+        };
+        let written: Result<std::io::Result<()>, _> =
+            self.rewriting.requests.giving_up(self.out_room.as_ref(), written).await;
+        if written.map_err(End::Violation)?.is_err() {
             // What the database said last, or that it is gone, comes the other way.
             std::future::pending::<()>().await;
         }
         self.out.clear();
         self.out.shrink_to(KEPT_BYTES);
+        self.out_room = None;
         Ok(())
     }
 
@@ -255,6 +270,9 @@ impl Requests<'_> {
             return Ok(());
         }
         self.fail_transaction();
+        let blank = self.without_comments(kind, message).await;
+        let message = blank.as_deref().unwrap_or(message);
+        let body = message.get(HEAD_BYTES..).unwrap_or_default();
         match kind {
             b'Q' => self.query(message, fields::query(body).ok_or_else(malformed)?).await,
             b'P' => self.parse(message, Parse::read(body).ok_or_else(malformed)?).await,
@@ -382,6 +400,7 @@ impl Requests<'_> {
         one: Planned,
         stored: &mut Vec<(Vec<u8>, String)>,
     ) -> Result<Vec<(String, Part)>, SqlError> {
+        require_no_parameters(text, &one)?;
         let rewritten = match one.action {
             Action::Unchanged => {
                 let same = text.get(one.span).unwrap_or_default().to_owned();
@@ -491,17 +510,17 @@ impl Requests<'_> {
             return Ok(());
         }
         self.write().await?;
-        // A program's portal keeps what it was bound with, another's next to nothing.
-        let kept = if statement.program.is_some() { message.len() } else { 0 };
-        let share = match self.rewriting.keep(PORTAL_BYTES + kept) {
-            Ok(share) => Some(share),
-            Err(error) => {
-                self.refuse(b'B', error);
-                return Ok(());
-            }
-        };
-        match self.values(&statement, &asked).await {
-            Ok((values, stored)) => {
+        // A program's portal keeps what it was bound with, each the terms of what is stored.
+        let bound =
+            if statement.program.is_some() { message.len() + VALUE_BYTES * asked.values.len() } else { 0 };
+        let kept = PORTAL_BYTES + bound + 2 * asked.results.len();
+        let computed = self.values(&statement, &asked).await;
+        let computed = computed.and_then(|(values, stored)| {
+            let share = self.rewriting.keep(kept + stored.bytes())?;
+            Ok((values, stored, share))
+        });
+        match computed {
+            Ok((values, stored, share)) => {
                 self.hidden(&statement.before);
                 let kept = |(place, value): (usize, &Option<&[u8]>)| {
                     (format_of(&asked.formats, place) == 1, value.map(<[u8]>::to_vec))
@@ -514,7 +533,7 @@ impl Requests<'_> {
                     formats: asked.results.clone(),
                     bound,
                     stored,
-                    _share: share,
+                    _share: Some(share),
                 };
                 let number = self.number + 1;
                 let undo = self.shared.state().names.bind(asked.portal, Some((number, Arc::new(portal))));

@@ -24,6 +24,18 @@ pub(super) fn is_in_steps(action: &Action) -> bool {
     }
 }
 
+/// A query has no parameters: 42P02 if a statement of one that is rewritten has, which nobody binds.
+pub(super) fn require_no_parameters(text: &str, one: &Planned) -> Result<(), SqlError> {
+    let own = text.get(one.span.clone()).unwrap_or_default();
+    let is_prepared = own.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("prepare"));
+    if matches!(one.action, Action::Unchanged | Action::Refused(_)) || is_prepared || !own.contains('$') {
+        return Ok(());
+    }
+    let Some((byte, name)) = crate::text::parameter(own) else { return Ok(()) };
+    let error = SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter {name}"));
+    Err(error.at(text, one.span.start + byte))
+}
+
 impl Requests<'_> {
     /// Runs a query's statements one after the other.
     pub(super) async fn sequence(&mut self, text: &str, planned: Vec<Planned>) -> Ended {
@@ -46,6 +58,10 @@ impl Requests<'_> {
         let copies = text
             .get(span.clone())
             .is_some_and(|own| own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("copy")));
+        if let Err(error) = require_no_parameters(text, &one) {
+            self.refuse(b'P', error);
+            return Ok(false);
+        }
         let is_program = is_in_steps(&one.action);
         let reads_rows = match &one.action {
             Action::Program(program) => matches!(**program, Program::CopyIn(_)),

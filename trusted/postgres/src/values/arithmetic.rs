@@ -2,7 +2,8 @@
 
 use super::{Inputs, datum};
 use crate::catalog::Encryption;
-use crate::codec::Datum;
+use crate::codec::{Datum, Numeric};
+use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Computation, Expression, Source};
 
@@ -13,8 +14,40 @@ impl Computation {
     /// A parameter or a column is no value of its type; the result leaves its type, as PostgreSQL would say.
     pub fn evaluate(&self, inputs: Inputs<'_>) -> Result<Option<String>, SqlError> {
         let value = evaluate(&self.expression, &self.column, inputs)?;
-        value.map(|value| Ok(value.storable(&self.column)?.to_text(self.column.kind))).transpose()
+        let assigned = |value| assigned(value, &self.column)?.storable(&self.column);
+        value.map(|value| Ok(assigned(value)?.to_text(self.column.kind))).transpose()
     }
+}
+
+/// A result of a wider type as it is assigned to the column.
+fn assigned(value: Datum, column: &Encryption) -> Result<Datum, SqlError> {
+    match (value, column.kind) {
+        (Datum::Numeric(number), kind) if kind.is_integer() => {
+            number.rounded().map(Datum::Integer).ok_or_else(|| out_of_range(column))
+        }
+        (Datum::Double(number), ColumnType::Real) => {
+            let rounded = number as f32;
+            if rounded.is_infinite() && number.is_finite() {
+                return Err(overflow());
+            }
+            if rounded == 0.0 && number != 0.0 {
+                let underflow = "value out of range: underflow";
+                return Err(SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, underflow));
+            }
+            Ok(Datum::Real(rounded))
+        }
+        (value, _) => Ok(value),
+    }
+}
+
+/// A number in digits beside values of a column: `real` takes it as a double, whole numbers take it as a decimal if it is none.
+fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Option<Datum>, SqlError> {
+    let kind = match of.kind {
+        ColumnType::Real => ColumnType::DoublePrecision,
+        kind if kind.is_integer() && text.contains(['.', 'e', 'E']) => ColumnType::Numeric(None),
+        _ => return datum(&Source::Constant(Some(text.to_owned())), of, inputs),
+    };
+    Datum::from_text(kind, text).map(Some)
 }
 
 fn evaluate(
@@ -33,6 +66,7 @@ fn evaluate(
         }
         Expression::Parameter(number, of) => datum(&Source::Parameter(*number), of, inputs),
         Expression::Constant(text, of) => datum(&Source::Constant(Some(text.clone())), of, inputs),
+        Expression::Number(text, of) => number(text, of, inputs),
         Expression::Arithmetic(operator, left, right) => {
             let left = evaluate(left, column, inputs)?;
             let right = evaluate(right, column, inputs)?;
@@ -96,6 +130,7 @@ fn combine(
         Arithmetic::Concatenated => "||",
     };
     let range = || out_of_range(column);
+    let (left, right) = &as_wide(left, right);
     match (left, right, operator) {
         (Datum::Integer(left), Datum::Integer(right), _) => {
             let result = match operator {
@@ -134,6 +169,19 @@ fn combine(
             Ok(Datum::Bytes([left.as_slice(), right].concat()))
         }
         _ => Err(no_operator(sign, column)),
+    }
+}
+
+/// Two numbers in the wider type of theirs.
+fn as_wide(left: &Datum, right: &Datum) -> (Datum, Datum) {
+    let numeric = |number: &i64| Datum::Numeric(Numeric::integer(*number));
+    let double = |number: &f32| Datum::Double(f64::from(*number));
+    match (left, right) {
+        (Datum::Integer(left), Datum::Numeric(_)) => (numeric(left), right.clone()),
+        (Datum::Numeric(_), Datum::Integer(right)) => (left.clone(), numeric(right)),
+        (Datum::Real(left), Datum::Double(_)) => (double(left), right.clone()),
+        (Datum::Double(_), Datum::Real(right)) => (left.clone(), double(right)),
+        _ => (left.clone(), right.clone()),
     }
 }
 

@@ -10,9 +10,112 @@ use crate::rewrite::constant::{Constant, Written, cast_tokens, constant, in_pare
 use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
+use crate::text::name_of;
 use sqlparser::ast::{CastKind, Expr, FunctionArguments};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::Token;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// What may stand before parentheses in a condition and says the same each time within a statement: words of SQL, types with a
+/// length, and functions of PostgreSQL that are not volatile.
+const STEADY: [&str; 95] = [
+    "all",
+    "and",
+    "any",
+    "as",
+    "between",
+    "by",
+    "case",
+    "cast",
+    "distinct",
+    "else",
+    "exists",
+    "from",
+    "ilike",
+    "in",
+    "is",
+    "like",
+    "not",
+    "on",
+    "or",
+    "row",
+    "select",
+    "similar",
+    "some",
+    "then",
+    "using",
+    "values",
+    "when",
+    "where",
+    "bit",
+    "bpchar",
+    "char",
+    "character",
+    "decimal",
+    "interval",
+    "numeric",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "varbit",
+    "varchar",
+    "varying",
+    "abs",
+    "age",
+    "array_length",
+    "btrim",
+    "cardinality",
+    "ceil",
+    "ceiling",
+    "char_length",
+    "character_length",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "count",
+    "date",
+    "date_part",
+    "date_trunc",
+    "extract",
+    "floor",
+    "greatest",
+    "initcap",
+    "least",
+    "left",
+    "length",
+    "lower",
+    "lpad",
+    "ltrim",
+    "make_date",
+    "max",
+    "md5",
+    "min",
+    "mod",
+    "now",
+    "nullif",
+    "octet_length",
+    "position",
+    "power",
+    "regexp_replace",
+    "replace",
+    "right",
+    "round",
+    "rpad",
+    "rtrim",
+    "sign",
+    "split_part",
+    "sqrt",
+    "starts_with",
+    "strpos",
+    "substr",
+    "substring",
+    "sum",
+    "to_char",
+    "trim",
+    "trunc",
+    "upper",
+];
 
 /// The values among which an expression chooses, and the conditions that it chooses by.
 fn choices(expression: &Expr) -> Option<(Vec<&Expr>, Vec<&Expr>)> {
@@ -149,6 +252,31 @@ impl Analysis<'_> {
         Ok(true)
     }
 
+    /// A choice that is stored is made anew for each form of its value, and must come out the same each time: it may call nothing
+    /// of which that is not known.
+    pub(in crate::rewrite) fn require_steady(
+        &self,
+        tokens: &Range<usize>,
+        encryption: &Encryption,
+    ) -> Result<(), SqlError> {
+        let calls = |at: &usize| {
+            let Some(Token::Word(word)) = self.lexemes.token(*at) else { return false };
+            let is_sampled = word.keyword == Keyword::TABLESAMPLE;
+            let is_called = matches!(self.lexemes.token(at + 1), Some(Token::LParen));
+            is_sampled || (is_called && !STEADY.contains(&name_of(word).as_str()))
+        };
+        let Some(at) = tokens.clone().find(calls) else { return Ok(()) };
+        let name = self.source(&(at..at + 1)).to_owned();
+        Err(self.unsupported(
+            at,
+            format!(
+                "what is stored in column {} is chosen by {name}, which may say another thing each time",
+                encryption.label
+            ),
+            "Select it first, and send the value.",
+        ))
+    }
+
     /// The text of some tokens that choose among values of a column, as a value in a form: the sealed one or a term.
     pub(in crate::rewrite) fn chosen_pieces(
         &mut self,
@@ -197,7 +325,14 @@ impl Analysis<'_> {
                     | Form::SealedArray(_)
                     | Form::EqualityArray(_)
                     | Form::OrderArray(_)
-                    | Form::Bound(..) => self.keep(&reference),
+                    | Form::Bound(..) => {
+                        self.keep(&reference);
+                        if self.groups.holds(&reference) {
+                            let bytes = self.bytes(&reference.tokens);
+                            self.edits.insert(bytes.start, "arras.any_of(");
+                            self.edits.insert(bytes.end, ")");
+                        }
+                    }
                 },
                 Some(reference) => {
                     return Err(self.unreadable(&reference, "a choice among values of several columns"));

@@ -10,7 +10,7 @@ use crate::rewrite::term::Term;
 use sqlparser::ast::{Distinct, Expr, OrderBy, OrderByKind, Select, SelectItem};
 
 /// The encrypted columns that a query's rows are grouped by: relation and column.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::rewrite) struct Grouped {
     pub(super) columns: Vec<(Option<String>, String)>,
 }
@@ -29,7 +29,7 @@ impl Analysis<'_> {
         &mut self,
         order: Option<&OrderBy>,
         select: &Select,
-        (results, grouped): (&[ResultColumn], &Grouped),
+        results: &[ResultColumn],
         scope: &Scope<'_>,
     ) -> Result<Vec<(Option<String>, String)>, SqlError> {
         let mut ordered = Vec::new();
@@ -51,11 +51,7 @@ impl Analysis<'_> {
             };
             let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
             self.check_last(&reference, is_last, "ORDER BY")?;
-            let mut text = self.term_text(&reference, term);
-            if reference.encryption.hides_frequency() && grouped.holds(&reference) {
-                // Any of the group's stands where the group does.
-                text = format!("min({text})");
-            }
+            let text = self.term_text(&reference, term);
             if let Some(tokens) = item::tokens_of(self.lexemes, &by.expr) {
                 let bytes = self.bytes(&tokens);
                 self.understand_tokens(tokens);

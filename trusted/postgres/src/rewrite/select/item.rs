@@ -1,5 +1,6 @@
 //! The results of a query, one by one.
 
+use super::figured::figured;
 use super::group::{Grouped, number};
 use super::{Mode, ResultColumn, What};
 use crate::catalog::Encryption;
@@ -243,8 +244,8 @@ impl Analysis<'_> {
         if matches!(mode, Mode::Top | Mode::Relation)
             && let Some(what) = self.chosen(expression, scope)?
         {
-            let name = if matches!(expression, Expr::Case { .. }) { "case" } else { "coalesce" };
-            return Ok(ResultColumn { name: Some(alias.map_or_else(|| name.to_owned(), name_of)), what });
+            let name = alias.map_or_else(|| figured(expression), name_of);
+            return Ok(ResultColumn { name: Some(name), what });
         }
         if let Some(found) = self.scalar_item(expression, scope, mode)? {
             let name = alias.map(name_of).or(found.name);
@@ -252,7 +253,7 @@ impl Analysis<'_> {
         }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
-            let name = alias.map_or_else(|| function_name.clone(), name_of);
+            let name = alias.map_or_else(|| figured(expression), name_of);
             if let Some(what) = self.aggregate_item(function, &function_name, alias, scope, mode)? {
                 return Ok(ResultColumn { name: Some(name), what });
             }
@@ -260,12 +261,7 @@ impl Analysis<'_> {
             return Ok(ResultColumn::plain(Some(name)));
         }
         self.expression(expression, scope, "a computed result")?;
-        let name = alias.map(name_of).or_else(|| match expression {
-            Expr::Identifier(name) => Some(name_of(name)),
-            Expr::CompoundIdentifier(parts) => parts.last().map(name_of),
-            _ => None,
-        });
-        Ok(ResultColumn::plain(name))
+        Ok(ResultColumn::plain(Some(alias.map_or_else(|| figured(expression), name_of))))
     }
 
     fn column_item(
@@ -295,8 +291,7 @@ impl Analysis<'_> {
             Mode::Top | Mode::Relation => {
                 self.keep(reference);
                 let bytes = self.bytes(&tokens);
-                let is_grouped = grouped.holds(reference);
-                if is_grouped {
+                if grouped.holds(reference) {
                     // One of the group's sealed values: all open to the same.
                     self.edits.insert(bytes.start, "arras.any_of(");
                     let name = if alias.is_none() {
@@ -315,12 +310,7 @@ impl Analysis<'_> {
                         .terms()
                         .map(|term| {
                             let shown = quoted(&format!("{name}{}", term.suffix()));
-                            let text = self.term_text(reference, term);
-                            // What is not grouped by: any of the group's says the same.
-                            if is_grouped && !encryption.shared_terms().any(|shared| shared == term) {
-                                return format!(", {} AS {shown}", term.any_of(&encryption, &text));
-                            }
-                            format!(", {text} AS {shown}")
+                            format!(", {} AS {shown}", self.term_text(reference, term))
                         })
                         .collect();
                     self.edits.insert(end, texts);
@@ -371,7 +361,7 @@ impl Analysis<'_> {
                     return Err(self.unsorted(&reference, &reader, order));
                 };
                 self.keep(&reference);
-                let term = self.term_text(&reference, Term::Order);
+                let term = self.within_group(|analysis| analysis.term_text(&reference, Term::Order));
                 let aggregate = if name == "min" { least } else { greatest };
                 // Behind the argument with its parentheses: before that of the call.
                 let close =

@@ -2,7 +2,8 @@
 
 use super::{error_fields, hidden, malformed, text_row};
 use crate::error::SqlError;
-use crate::rewriting::{Rewriting, Share};
+use crate::rewriting::Rewriting;
+use crate::room::Share;
 use tokio::sync::oneshot;
 
 /// Bytes of rows whose room is taken at a time.
@@ -54,7 +55,7 @@ impl Exchange {
         if self.failed.is_some() || total <= self.counted + COUNTED_BYTES {
             return;
         }
-        match rewriting.keep(total - self.counted) {
+        match rewriting.replies.try_share(total - self.counted) {
             Ok(share) => self.shares.push(share),
             Err(error) => self.fail(error),
         }

@@ -11,6 +11,13 @@ use crate::text::quoted;
 #[derive(Default)]
 pub(in crate::session) struct Stored(pub(in crate::session) Vec<(Vec<u8>, String)>);
 
+impl Stored {
+    /// About what they take.
+    pub(in crate::session) fn bytes(&self) -> usize {
+        self.0.iter().map(|(term, text)| 64 + term.len() + text.len()).sum()
+    }
+}
+
 /// How what an error says of a key goes on behind the key's value.
 const ENDS: [&str; 4] = [
     ") already exists.",

@@ -1,0 +1,90 @@
+//! Clients that send slowly and never read: what the proxy holds for them is counted, and theirs only while nobody waits for it.
+
+use crate::dev::Dev;
+use crate::extended::connect;
+use arras_lab::private_postgres::PrivatePostgres;
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const SCHEMA: &str = r#"
+[tables."public.letters"]
+body = { id = "91b6c0d2ee4f7a35", type = "text" }
+"#;
+
+/// What the proxies of this file may hold and more, without a client that asks for any of it.
+const PEAK_KIB_MAX: u64 = 640 * 1024;
+
+/// A session that waits for a statement.
+fn session(proxy: &Dev) -> TcpStream {
+    let address = proxy.uri("postgres").rsplit_once('@').unwrap().1.trim_end_matches("/postgres").to_owned();
+    let mut begin = BytesMut::new();
+    frontend::startup_message([("user", "postgres"), ("database", "postgres")], &mut begin).unwrap();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.write_all(&begin).unwrap();
+    let mut said = Vec::new();
+    while !said.ends_with(b"Z\0\0\0\x05I") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        said.push(byte[0]);
+    }
+    stream
+}
+
+/// The head of a message of so many bytes, and so many of them.
+fn begin_message(stream: &mut TcpStream, total: i32, bytes: usize) {
+    let mut begun = vec![b'B'];
+    begun.extend_from_slice(&(total - 1).to_be_bytes());
+    begun.extend(std::iter::repeat_n(b'x', bytes));
+    stream.write_all(&begun).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_never_come_whole_take_no_memory_from_others_for_long() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE letters (id int, body text)").await.unwrap();
+    let insert = client.prepare("INSERT INTO letters (id, body) VALUES ($1, $2)").await.unwrap();
+    // What was announced alone, and a little of it; what is very large, and what is not.
+    for (total, begun) in [(64 << 20, 0), (64 << 20, 33 * 1024), (1 << 20, 500 * 1024)] {
+        let mut slow: Vec<TcpStream> = (0..60).map(|_| session(&proxy)).collect();
+        slow.iter_mut().for_each(|stream| begin_message(stream, total, begun));
+        let body = "y".repeat(900 << 10);
+        let stored = client.execute(&insert, &[&1_i32, &body]).await;
+        assert_eq!(stored.unwrap(), 1, "after {begun} bytes");
+        drop(slow);
+    }
+    let peak = proxy.peak_kib();
+    assert!(peak < PEAK_KIB_MAX, "the process had {peak} KiB");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_rows_that_nobody_reads_take_no_memory_from_others_for_long() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE letters (id int, body text)").await.unwrap();
+    let body = "z".repeat(12 << 20);
+    for id in 0..4 {
+        client.execute("INSERT INTO letters (id, body) VALUES ($1, $2)", &[&id, &body]).await.unwrap();
+    }
+    let short = "s".repeat(300 << 10);
+    for id in 10..14 {
+        client.execute("INSERT INTO letters (id, body) VALUES ($1, $2)", &[&id, &short]).await.unwrap();
+    }
+    let mut ask = BytesMut::new();
+    frontend::query("SELECT body FROM letters WHERE id < 9", &mut ask).unwrap();
+    let mut unread: Vec<TcpStream> = (0..50).map(|_| session(&proxy)).collect();
+    for stream in &mut unread {
+        stream.write_all(&ask).unwrap();
+    }
+    for _ in 0..3 {
+        let rows = client.query("SELECT body FROM letters WHERE id > 9", &[]).await.unwrap();
+        assert!(rows.len() == 4 && rows.iter().all(|row| row.get::<_, &str>(0).len() == short.len()));
+    }
+    let peak = proxy.peak_kib();
+    drop(unread);
+    assert!(peak < PEAK_KIB_MAX, "the process had {peak} KiB");
+}

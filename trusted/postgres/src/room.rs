@@ -1,0 +1,201 @@
+//! Memory that sessions share: of what comes, of what goes out, and of what is kept.
+//!
+//! Who waits for room holds none of the same kind, so nobody waits in a circle. Who has room and waits for a peer, to send more or
+//! to take what is there, gives it up after a time if others wait for it. Messages of usual sizes have a part of their own, so that
+//! a few very large ones do not hold up all others.
+
+use crate::error::SqlError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Messages up to this size, in bytes, are not worth counting: a session's buffers cost as much.
+const UNCOUNTED_BYTES: usize = 64 * 1024;
+/// Messages up to this size have a third of the room for themselves.
+const USUAL_BYTES: usize = 1024 * 1024;
+/// Bytes of a permit.
+const PERMIT_BYTES: usize = 1024;
+/// How long somebody waits for memory.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// For how long a share is had whatever its peer does, while others wait.
+const SLOWEST: Duration = Duration::from_secs(10);
+/// How often it is looked whether others wait, then.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// So many bytes, in shares.
+pub(crate) struct Room {
+    permits: Arc<Semaphore>,
+    /// Bytes that there are in all.
+    pub(crate) bytes: usize,
+    waiting: AtomicUsize,
+}
+
+/// Room for messages on their way.
+pub(crate) struct MessageRoom {
+    usual: Room,
+    large: Room,
+}
+
+impl MessageRoom {
+    /// So many bytes, or as many as one message of the largest size needs.
+    pub(crate) fn new(bytes: usize, message_bytes_max: usize) -> Self {
+        let usual = bytes / 3;
+        Self { usual: Room::new(usual), large: Room::new((bytes - usual).max(message_bytes_max)) }
+    }
+
+    fn part(&self, bytes: usize) -> &Room {
+        if bytes <= USUAL_BYTES { &self.usual } else { &self.large }
+    }
+
+    /// Waits for room for a message of so many bytes; `None` if it is too small to count. 53200 if there is none for too long.
+    pub(crate) async fn share(&self, bytes: usize) -> Result<Option<Share>, SqlError> {
+        if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.part(bytes).share(bytes).await.map(Some) }
+    }
+
+    /// Room for so many bytes of rows if it is there; else 53200.
+    pub(crate) fn try_share(&self, bytes: usize) -> Result<Share, SqlError> {
+        self.part(bytes).try_share(bytes)
+    }
+
+    /// Does what waits for a peer; 53200 if a share is to be given up meanwhile, since it has been had for long and others wait.
+    pub(crate) async fn giving_up<T>(
+        &self,
+        share: Option<&Share>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, SqlError> {
+        let Some(share) = share else { return Ok(work.await) };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.part(share.bytes).others_wait(share.since + SLOWEST) => Err(given_up()),
+        }
+    }
+}
+
+/// A share of it; given back when dropped.
+pub(crate) struct Share {
+    _permit: OwnedSemaphorePermit,
+    bytes: usize,
+    since: Instant,
+}
+
+/// Who waits, as long as it does.
+struct Waiting<'r>(&'r AtomicUsize);
+
+impl<'r> Waiting<'r> {
+    fn among(all: &'r AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(all)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Room {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let permits = (bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
+        Self { permits: Arc::new(Semaphore::new(permits)), bytes, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for so many bytes; 53200 if there are none for too long.
+    pub(crate) async fn share(&self, bytes: usize) -> Result<Share, SqlError> {
+        if let Ok(share) = self.try_share(bytes) {
+            return Ok(share);
+        }
+        let _waiting = Waiting::among(&self.waiting);
+        match timeout(PATIENCE, Arc::clone(&self.permits).acquire_many_owned(permits(bytes))).await {
+            Ok(Ok(permit)) => Ok(Share::of(permit, bytes)),
+            // It is never closed.
+            Ok(Err(_)) | Err(_) => Err(full()),
+        }
+    }
+
+    /// So many bytes if they are there; else 53200.
+    pub(crate) fn try_share(&self, bytes: usize) -> Result<Share, SqlError> {
+        let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes));
+        permit.map(|permit| Share::of(permit, bytes)).map_err(|_| full())
+    }
+
+    async fn others_wait(&self, from: Instant) {
+        sleep_until(from).await;
+        while self.waiting.load(Ordering::Relaxed) == 0 {
+            sleep(LOOK).await;
+        }
+    }
+}
+
+impl Share {
+    fn of(permit: OwnedSemaphorePermit, bytes: usize) -> Self {
+        Self { _permit: permit, bytes, since: Instant::now() }
+    }
+
+    /// Since when it is had.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// One in place of another that was had since then.
+    pub(crate) fn had_since(self, since: Option<Instant>) -> Self {
+        Self { since: since.unwrap_or(self.since), ..self }
+    }
+}
+
+fn permits(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+fn full() -> SqlError {
+    SqlError::new("53200", "the proxy's memory is full of messages under way").hint("Try again.")
+}
+
+fn given_up() -> SqlError {
+    let text = "a large message was sent or taken too slowly while others waited for its memory in the proxy";
+    SqlError::new("53200", text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const ALL: usize = 64 << 20;
+
+    fn nothing_comes() -> std::future::Pending<()> {
+        std::future::pending()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_is_given_up_when_its_peer_is_slow_and_others_wait() {
+        let room = MessageRoom::new(3 * ALL / 2, ALL);
+        let share = room.share(ALL).await.unwrap().unwrap();
+        let alone = timeout(10 * SLOWEST, room.giving_up(Some(&share), nothing_comes())).await;
+        assert!(alone.is_err(), "nobody waits");
+        let (other, given_up) = tokio::join!(room.share(ALL), room.giving_up(Some(&share), nothing_comes()));
+        assert_eq!(given_up.unwrap_err().sqlstate, "53200");
+        assert_eq!(other.err().unwrap().sqlstate, "53200", "it is given back by who has it");
+        assert!(room.try_share(2 * USUAL_BYTES).is_err());
+        drop(share);
+        let share = room.share(ALL).await.unwrap();
+        let work = async { sleep(Duration::from_secs(1)).await };
+        assert!(room.giving_up(share.as_ref(), work).await.is_ok());
+        assert!(timeout(10 * SLOWEST, room.giving_up(None, nothing_comes())).await.is_err(), "it has none");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_messages_do_not_hold_up_those_of_usual_sizes() {
+        let room = MessageRoom::new(3 * ALL / 2, ALL);
+        let _large = room.share(ALL).await.unwrap();
+        let mut usual = Vec::new();
+        for _ in 0..ALL / 2 / USUAL_BYTES {
+            usual.push(room.try_share(USUAL_BYTES).unwrap());
+        }
+        assert!(room.try_share(USUAL_BYTES).is_err() && room.share(UNCOUNTED_BYTES).await.unwrap().is_none());
+        assert!(MessageRoom::new(0, ALL).try_share(ALL).is_ok(), "one fits always");
+    }
+}
