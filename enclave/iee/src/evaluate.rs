@@ -6,6 +6,7 @@ use crate::fetch::Fetch;
 use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::query::{Filter, Padding, Plan, Search, Step};
 use arras_schemes::bisen::update::Operation;
+use std::collections::BTreeSet;
 
 /// What a search is evaluated on.
 pub(crate) struct Ground {
@@ -39,11 +40,43 @@ impl Evaluation {
         self.frequencies.get(keyword).copied().unwrap_or(0)
     }
 
-    /// What is left behind the last step: published then, still there under its name, visible to the client, and as the filters say.
-    pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Set {
+    /// What is left behind the last step: published then, still there under its name, and visible to the client.
+    pub(crate) fn visible(&mut self, ground: &Ground, documents: &Documents) {
         let mut found = self.operand();
-        filter(ground, documents, &mut found);
-        found
+        found.intersect_with(&ground.snapshot);
+        if ground.groups != Groups::All || found.difference(&documents.published).next().is_some() {
+            retain(&mut found, |number| documents.shows(number, &ground.groups));
+        }
+        self.waiting.push(found);
+    }
+
+    /// What of it is as a filter says.
+    pub(crate) fn filter(&mut self, ground: &Ground, documents: &Documents, filter: &Filter) {
+        let mut found = self.operand();
+        match filter {
+            Filter::Frequency { keyword, at_least } if *at_least > 0 => {
+                let mut frequent = Set::with_capacity(ground.bound);
+                let current = ground.fetch.current(usize::from(*keyword), &found);
+                let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
+                frequent.extend(enough.map(|(number, _)| number as usize));
+                found = frequent;
+            }
+            Filter::Frequency { .. } => {}
+            Filter::Equals { field, value } => {
+                retain(&mut found, |number| documents.field(number, *field) == *value);
+            }
+            Filter::Range { field, from, until } => {
+                retain(&mut found, |number| (*from..=*until).contains(&documents.field(number, *field)));
+            }
+            Filter::Visibility(group) => retain(&mut found, |number| documents.group(number) == *group),
+            Filter::Length(least) => retain(&mut found, |number| documents.length(number) >= *least),
+        }
+        self.waiting.push(found);
+    }
+
+    /// The results.
+    pub(crate) fn result(&mut self) -> Set {
+        self.operand()
     }
 
     pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
@@ -95,7 +128,9 @@ impl Evaluation {
     /// The documents in which words stand at these distances.
     fn phrase(&mut self, ground: &Ground, words: &[(u16, u16)]) -> Result<Set, Refused> {
         let mut candidates = ground.snapshot.clone();
-        for (keyword, _) in words {
+        // A word that comes several times is looked at once.
+        let distinct: BTreeSet<u16> = words.iter().map(|(keyword, _)| *keyword).collect();
+        for keyword in &distinct {
             candidates.intersect_with(&self.keyword(ground, usize::from(*keyword)));
         }
         let mut starts: Option<Vec<u64>> = None;
@@ -150,40 +185,4 @@ fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
     let mut kept = Set::with_capacity(set.len());
     kept.extend(set.ones().filter(|number| keep(*number as u32)));
     *set = kept;
-}
-
-fn filter(ground: &Ground, documents: &Documents, found: &mut Set) {
-    found.intersect_with(&ground.snapshot);
-    if ground.groups != Groups::All || found.difference(&documents.published).next().is_some() {
-        retain(found, |number| documents.shows(number, &ground.groups));
-    }
-    for filter in &ground.search.filters {
-        match filter {
-            Filter::Frequency { keyword, at_least } => {
-                found.intersect_with(&frequent(ground, usize::from(*keyword), *at_least));
-            }
-            Filter::Equals { field, value } => {
-                retain(found, |number| documents.field(number, *field) == *value);
-            }
-            Filter::Range { field, from, until } => {
-                retain(found, |number| (*from..=*until).contains(&documents.field(number, *field)));
-            }
-            Filter::Visibility(group) => retain(found, |number| documents.group(number) == *group),
-            Filter::Length(least) => retain(found, |number| documents.length(number) >= *least),
-        }
-    }
-}
-
-/// The documents in which a keyword occurs at least so often.
-fn frequent(ground: &Ground, keyword: usize, at_least: u32) -> Set {
-    if at_least == 0 {
-        return ground.snapshot.clone();
-    }
-    let mut set = Set::with_capacity(ground.bound);
-    for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
-        if metadata.frequency() >= at_least {
-            set.insert(number as usize);
-        }
-    }
-    set
 }

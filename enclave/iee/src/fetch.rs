@@ -199,11 +199,14 @@ impl Fetch {
         })
     }
 
-    /// The documents, of numbers below a bound, whose last operation on a word is an addition, with its metadata.
-    pub(crate) fn current(&self, word: usize, bound: usize) -> impl Iterator<Item = (u32, Metadata)> {
-        let mut closed = Set::with_capacity(bound);
+    /// The documents among some whose last operation on a word is an addition, with its metadata.
+    pub(crate) fn current(&self, word: usize, among: &Set) -> impl Iterator<Item = (u32, Metadata)> {
+        let mut open = among.clone();
         let last = move |(operation, number, metadata): (Operation, u32, Metadata)| {
-            let is_last = operation != Operation::Continue && !closed.put(number as usize);
+            let is_last = operation != Operation::Continue && open.contains(number as usize);
+            if is_last {
+                open.remove(number as usize);
+            }
             (is_last && operation == Operation::Add).then_some((number, metadata))
         };
         self.newest_first(word).filter_map(last)

@@ -5,6 +5,7 @@ use crate::fault::Fault;
 use crate::journal::{Change, round_keywords};
 use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
+use crate::tasks::in_flights;
 use arras_protocol::Blob;
 use arras_protocol::iee::{Outgoing, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Setting};
@@ -220,10 +221,8 @@ impl Enclave {
     }
 
     pub(crate) async fn put(&self, puts: Vec<Vec<u8>>) {
-        let put = |entries| self.have_done(|ask| Outgoing::Put { ask, entries: Blob(entries) });
-        let stored: Vec<_> = puts.into_iter().map(put).collect();
-        for stored in stored {
-            stored.await;
-        }
+        let mut puts = puts.into_iter();
+        let put = |entries| ((), self.have_done(|ask| Outgoing::Put { ask, entries: Blob(entries) }));
+        let _: Result<(), Fault> = in_flights(|| puts.next().map(put), |(), ()| Ok(())).await;
     }
 }

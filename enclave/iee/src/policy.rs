@@ -78,7 +78,12 @@ impl Policy {
         match request {
             Request::Grant { identity, collection, rights } => {
                 let grants = self.grants.entry(identity.clone()).or_default();
-                grants.insert(collection.clone(), rights.clone());
+                let mut rights = rights.clone();
+                // In order, as they are looked for.
+                if let Groups::Only(groups) = &mut rights.groups {
+                    groups.sort_unstable();
+                }
+                grants.insert(collection.clone(), rights);
                 grants.retain(|_, rights| rights.search || rights.update);
                 self.grants.retain(|_, grants| !grants.is_empty());
             }
@@ -116,6 +121,6 @@ pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
 pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
     match groups {
         Groups::All => true,
-        Groups::Only(groups) => group == 0 || groups.contains(&group),
+        Groups::Only(groups) => group == 0 || groups.binary_search(&group).is_ok(),
     }
 }

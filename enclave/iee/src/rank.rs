@@ -49,10 +49,7 @@ impl Scores {
         };
         let (short, by_length) =
             (SATURATION * (1.0 - NORMALISATION), SATURATION * NORMALISATION / average.max(1.0));
-        for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
-            if !self.found.contains(number as usize) {
-                continue;
-            }
+        for (number, metadata) in ground.fetch.current(keyword, &self.found) {
             let times = metadata.frequency().max(1) as f32;
             let weight = if okapi {
                 times * (SATURATION + 1.0) / (times + short + by_length * of.length(number) as f32)

@@ -63,7 +63,9 @@ impl Cursor {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        CURSOR_BYTES + self.groups.bytes() + 4 * (self.numbers.len() + self.scores.len())
+        // Slots, not results: padded, it takes as much whatever was found.
+        let slots = (self.taken + self.slots).max(self.numbers.len());
+        CURSOR_BYTES + self.groups.bytes() + 8 * slots
     }
 
     /// The next page, and whether it is the last. What went meanwhile is left out.

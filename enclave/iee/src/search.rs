@@ -119,8 +119,17 @@ impl Enclave {
             self.work(share, &mut left, sets + looked_at).await;
             evaluation.step(ground, step)?;
         }
-        self.work(share, &mut left, sets + search.filters.len() * ground.fetch.entries()).await;
-        let found = evaluation.result(ground, &self.core().state.collection(search.collection)?.documents);
+        self.work(share, &mut left, sets).await;
+        evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
+        for filter in &search.filters {
+            let looked_at = match filter {
+                Filter::Frequency { keyword, .. } => entries(keyword),
+                _ => ground.bound,
+            };
+            self.work(share, &mut left, sets + looked_at).await;
+            evaluation.filter(ground, &self.core().state.collection(search.collection)?.documents, filter);
+        }
+        let found = evaluation.result();
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
             let all = found.ones().map(|number| number as u32).take(most).collect();

@@ -27,6 +27,8 @@ const MEMORY_MIN: u64 = 16 << 20;
 
 /// Most connections, and most of one client.
 const CONNECTIONS_MAX: usize = 4096;
+/// Bytes of a handshake's message that TLS holds until it is whole, at most.
+const HANDSHAKE_BYTES: usize = 64 << 10;
 const CLIENT_CONNECTIONS_MAX: usize = CONNECTIONS_MAX / 8;
 
 /// Evidence is asked for anew after so long.
@@ -291,10 +293,12 @@ impl Core {
     }
 
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
-        if self.connections.len() >= CONNECTIONS_MAX {
+        let unnamed = self.connections.iter().filter(|(_, peer)| peer.client.is_none());
+        let unnamed: Vec<ConnectionId> = unnamed.map(|(connection, _)| *connection).collect();
+        // What they may have said of a handshake is counted nowhere else.
+        let beginning = self.identity.is_some() && unnamed.len() * HANDSHAKE_BYTES >= self.budget.scratch();
+        if beginning || self.connections.len() >= CONNECTIONS_MAX {
             // One of those that have not said who they are makes place: whoever opens many closes his own, most often.
-            let unnamed = self.connections.iter().filter(|(_, peer)| peer.client.is_none());
-            let unnamed: Vec<ConnectionId> = unnamed.map(|(connection, _)| *connection).collect();
             let chosen = self.prg.next_u64().checked_rem(unnamed.len() as u64);
             let Some(chosen) = chosen.and_then(|chosen| unnamed.get(chosen as usize)) else {
                 self.tasks.say(Outgoing::Close(connection));

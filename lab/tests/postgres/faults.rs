@@ -5,7 +5,7 @@ use crate::dev::Dev;
 use crate::differential::{Choices, Side, Statement, compare};
 use crate::extended::connect;
 use crate::small_disk::SmallDisk;
-use arras_lab::private_postgres::PrivatePostgres;
+use arras_lab::private_postgres::{Options, PrivatePostgres};
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 const SCHEMA: &str = r#"
@@ -296,6 +296,75 @@ async fn a_query_that_is_cancelled_ends_and_the_session_goes_on() {
     assert_eq!(balances(&client).await, [5]);
     client.batch_execute("INSERT INTO accounts (id, balance) VALUES (2, 6)").await.unwrap();
     assert_eq!(balances(&client).await, [5, 6]);
+    assert_well(&proxy, &server, "postgres");
+}
+
+/// While the proxy looks for a value's place in an order, the database runs nothing that it could cancel.
+#[tokio::test]
+async fn a_query_is_cancelled_while_the_proxy_works_for_it() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    client.batch_execute("INSERT INTO accounts (id, balance) VALUES (1, 5)").await.unwrap();
+    let watch = connect(&server.uri("postgres")).await;
+    let gate = connect(&server.uri("postgres")).await;
+    let insert = client.prepare("INSERT INTO accounts (id, balance) VALUES ($1, $2)").await.unwrap();
+    for (prepared, id) in [(false, 2_i32), (true, 3)] {
+        gate.batch_execute("BEGIN; LOCK arras.mope_column, arras.mope_node, arras.mope_entry").await.unwrap();
+        let token = client.cancel_token();
+        let cancel = async {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+            while watch.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+                tokio::task::yield_now().await;
+            }
+            token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+        };
+        let balance = 1000 + i64::from(id);
+        let run = async {
+            if prepared {
+                return client.execute(&insert, &[&id, &balance]).await.map(drop);
+            }
+            let text = format!("INSERT INTO accounts (id, balance) VALUES ({id}, {balance})");
+            client.simple_query(&text).await.map(drop)
+        };
+        let (ended, ()) = tokio::join!(run, cancel);
+        assert_eq!(told(&ended.unwrap_err()).0, "57014", "prepared: {prepared}");
+        gate.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(balances(&client).await, [5], "prepared: {prepared}");
+    }
+    client.execute(&insert, &[&2, &6_i64]).await.unwrap();
+    assert_eq!(balances(&client).await, [5, 6]);
+    assert_well(&proxy, &server, "postgres");
+}
+
+/// What the proxy was told is in its trees must outlive a crash, whatever the database takes for committed.
+#[tokio::test]
+async fn a_crash_of_a_database_that_does_not_wait_for_its_disk_leaves_the_orders_usable() {
+    let mut settings = Options::default();
+    // Its log would go to the disk within a fifth of a second else.
+    settings.settings.push(("synchronous_commit".into(), "off".into()));
+    settings.settings.push(("wal_writer_delay".into(), "10s".into()));
+    settings.settings.push(("wal_writer_flush_after".into(), "1GB".into()));
+    let mut server = PrivatePostgres::start_with(&settings).unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    for round in 0..3 {
+        let client = connect(&proxy.uri("postgres")).await;
+        for id in 0..20 {
+            let number = 100 * round + id;
+            let text =
+                format!("INSERT INTO accounts (id, balance) VALUES ({number}, {})", number * 7919 % 1000);
+            client.batch_execute(&text).await.unwrap();
+        }
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let client = connect(&proxy.uri("postgres")).await;
+        // The last rows may be gone, as in any such database; what is there is in its order, and more can come.
+        let there = balances(&client).await;
+        assert!(there.is_sorted(), "{there:?}");
+    }
     assert_well(&proxy, &server, "postgres");
 }
 

@@ -88,6 +88,50 @@ async fn a_database_without_orders_that_is_set_back_is_noticed_beside_a_proxy_th
     assert_eq!(client.query_one("SELECT count(*) FROM notes", &[]).await.unwrap().get::<_, i64>(0), 1);
 }
 
+/// Sessions of other databases are not asked at their beginning; what they write has the mark raised, which says it.
+#[tokio::test]
+async fn sessions_that_go_on_end_when_the_database_is_found_to_have_been_set_back() {
+    let mut server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE notes (owner text)").await.unwrap();
+    client.batch_execute("CREATE DATABASE other").await.unwrap();
+    insert(&proxy, &client, "Ann").await;
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old");
+    server.stop().unwrap();
+    copy(&server.data(), &old);
+    server.restart().unwrap();
+    let client = connect(&proxy.uri("postgres")).await;
+    insert(&proxy, &client, "Bob").await;
+    server.stop().unwrap();
+    std::fs::remove_dir_all(server.data()).unwrap();
+    copy(&old, &server.data());
+    server.restart().unwrap();
+    let other = connect(&proxy.uri("other")).await;
+    let mut ended = None;
+    for _ in 0..300 {
+        if let Err(error) = other.batch_execute("SELECT pg_current_xact_id()").await {
+            ended = Some(error);
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let ended = ended.expect("it does not go on");
+    assert!(ended.is_closed() || ended.code().is_some_and(|code| code.code() == "XX001"), "{ended:?}");
+    let refused = tokio_postgres::connect(&proxy.uri("other"), NoTls).await;
+    let told = match refused {
+        Err(error) => error,
+        // It has begun, and is ended.
+        Ok((client, connection)) => {
+            let told = connection.await.expect_err("it does not go on");
+            drop(client);
+            told
+        }
+    };
+    assert_eq!(told.code().map(|code| code.code()), Some("XX001"), "{told:?}");
+}
+
 /// Who only reads has no mark raised: a dump that was taken since the last write is as new as the record.
 #[tokio::test]
 async fn reading_does_not_make_a_copy_older() {

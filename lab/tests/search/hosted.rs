@@ -125,6 +125,44 @@ fn clients_that_dawdle_hold_nobody_up() {
     assert_eq!(client.search(&books, &["whale"]), all);
 }
 
+/// Handshakes that are begun with as much as TLS holds of one take a part of the enclave's memory and no more: the earlier make
+/// place.
+#[test]
+fn handshakes_that_do_not_end_take_little_memory() {
+    let deployment = Deployment::new();
+    let (_host, address) = deployment.start_in(16);
+    // A message of 60,000 bytes, of which three records of 16,384 have come.
+    let mut begun = Vec::new();
+    for record in 0..3 {
+        begun.extend_from_slice(&[0x16, 3, 1, 0x40, 0]);
+        let head: &[u8] = if record == 0 { &[1, 0, 0xea, 0x60] } else { &[] };
+        begun.extend_from_slice(head);
+        begun.extend(std::iter::repeat_n(7, 0x4000 - head.len()));
+    }
+    let mut beginning: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            frame(&mut stream, &begun);
+            stream
+        })
+        .collect();
+    // The last of them has been heard when who comes behind it is served.
+    let mut client = deployment.connect(&address, "ada");
+    let books = client.create("books");
+    client.add(&books, &[(7, &["whale"])]);
+    assert_eq!(client.search(&books, &["whale"]), [7]);
+    let is_open = |stream: &mut TcpStream| {
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(5))).unwrap();
+        let read = stream.read(&mut [0; 64]);
+        read.is_err_and(|error| {
+            matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+        })
+    };
+    let open = beginning.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count();
+    // An eighth of the memory, for 64 KiB each.
+    assert!(open <= 32, "{open} of 200 are held");
+}
+
 /// What no client says is the end of its connection, and of nothing else.
 #[test]
 fn nonsense_ends_its_own_connection() {

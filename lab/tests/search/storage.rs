@@ -6,7 +6,7 @@ use arras_host::store::{Store, conformance};
 use arras_lab::private_cassandra::PrivateCassandra;
 use arras_lab::private_redis::PrivateRedis;
 use arras_protocol::Blob;
-use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES};
+use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use std::time::Duration;
 
 #[tokio::test]
@@ -27,6 +27,26 @@ async fn a_cluster_of_redis_keeps_what_it_is_given_and_spreads_it() {
         let keys: usize = redis.said(place, &["dbsize"]).trim().parse().unwrap();
         assert!(keys > 200, "server {place} has {keys} of 1004 keys");
     }
+}
+
+/// Two hosts that begin on one storage would write over each other's records: the second is told.
+async fn is_begun_by_one<S: Store>(store: &S) {
+    let begin = async |byte: u8| store.begin(vec![byte; 100].into()).await;
+    begin(1).await.unwrap();
+    begin(1).await.unwrap();
+    let told = begin(2).await.unwrap_err().to_string();
+    assert!(told.contains("another host"), "{told}");
+    assert_eq!(store.load(StateName::Log(1)).await.unwrap(), Some(vec![1; 100]));
+    // Its records are in a checkpoint by now.
+    store.save(StateName::Head, vec![3; 10].into()).await.unwrap();
+    store.forget(5).await.unwrap();
+    assert!(begin(2).await.is_err());
+}
+
+#[tokio::test]
+async fn redis_is_begun_by_one_host() {
+    let redis = PrivateRedis::start().unwrap();
+    is_begun_by_one(&RedisStore::connect(&redis.urls(), "arras", PATIENCE).await.unwrap()).await;
 }
 
 /// How many commands of a name a server has had.
@@ -65,6 +85,8 @@ async fn one_node_of_cassandra_keeps_what_it_is_given() {
     let cassandra = PrivateCassandra::start(1).unwrap();
     let store = connect(&cassandra, 1).await;
     conformance::a_service_keeps_what_it_is_given(&store).await;
+    let ring = Ring { nodes: cassandra.nodes(), keyspace: "begun".into(), replicas: 1 };
+    is_begun_by_one(&CassandraStore::connect(&ring).await.unwrap()).await;
     let odd = Ring { nodes: cassandra.nodes(), keyspace: "a; DROP".into(), replicas: 1 };
     assert!(CassandraStore::connect(&odd).await.err().unwrap().to_string().contains("keyspace"));
 }

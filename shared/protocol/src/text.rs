@@ -21,13 +21,22 @@ const ELLIPSIS: char = '…';
 /// [`CHARACTERS_MAX`] characters is cut off. A line stays as it is.
 #[must_use]
 pub fn line(text: &str) -> String {
-    let shown = |character: char| if is_shown(character) { character } else { REPLACEMENT };
     let mut line: String = text.chars().take(CHARACTERS_MAX).map(shown).collect();
     if text.chars().nth(CHARACTERS_MAX).is_some() {
         line.pop();
         line.push(ELLIPSIS);
     }
     line
+}
+
+/// `text` on one line as by [`line()`], however long it is: a name that must be whole to be of use, as a file's.
+#[must_use]
+pub fn name(text: &str) -> String {
+    text.chars().map(shown).collect()
+}
+
+fn shown(character: char) -> char {
+    if is_shown(character) { character } else { REPLACEMENT }
 }
 
 /// False for what commands a terminal, breaks a line, turns the direction of writing, or is invisible.

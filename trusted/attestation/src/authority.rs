@@ -124,7 +124,12 @@ pub fn private(pem: &str) -> Result<PrivateKeyDer<'static>, AuthorityError> {
 /// A serial number from hexadecimal digits, with colons or without.
 #[must_use]
 pub fn serial_from(written: &str) -> Option<Vec<u8>> {
-    hexadecimal::read(&written.replace(':', "")).filter(|serial| !serial.is_empty())
+    let written = hexadecimal::read(&written.replace(':', ""))?;
+    let zeros = written.iter().take_while(|byte| **byte == 0).count();
+    let number = written.get(zeros..).filter(|number| !number.is_empty())?;
+    // As a certificate has it: a positive number, and no shorter than that takes.
+    let sign: &[u8] = if number.first().is_some_and(|byte| *byte >= 0x80) { &[0] } else { &[] };
+    Some([sign, number].concat())
 }
 
 /// A certificate's serial number, as an enclave is told to revoke it, and in hexadecimal.

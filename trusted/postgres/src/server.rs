@@ -3,7 +3,7 @@
 use crate::Question;
 use crate::access::Access;
 use crate::cancel::{Cancellable, Key};
-use crate::error::{SqlError, sqlstate};
+use crate::error::SqlError;
 use crate::replies::{self, Authentication};
 use crate::rewriting::Rewriting;
 use crate::session::{self, End, Ends, Surroundings};
@@ -166,7 +166,7 @@ impl Shared {
 
     async fn cancel(&self, shown: Key, peer: SocketAddr) {
         // Nothing is said to whoever asks, as PostgreSQL says nothing.
-        let Some(key) = self.sessions.upstream(shown) else {
+        let Some(key) = self.sessions.cancel(shown) else {
             tracing::info!(%peer, "a request to cancel names no session");
             return;
         };
@@ -257,9 +257,7 @@ impl Shared {
         };
         question.judge(answer.as_deref()).map_err(|set_back| {
             tracing::error!(upstream = %self.upstream, error = %set_back, "no session begins");
-            SqlError::new(sqlstate::DATA_CORRUPTED, set_back.to_string()).hint(
-                "Restore what is newer. To go on with what is there, stop the proxy and remove its record, the folder of heads.",
-            )
+            set_back.told()
         })
     }
 }

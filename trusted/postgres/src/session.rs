@@ -34,11 +34,16 @@ use reading::Reading;
 use settings::Settings;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
 /// Most messages on their way to the database and not answered: beyond it a client is not read from.
 const UNANSWERED_MAX: usize = 4096;
+
+/// How long a client has to take what it is told at the end.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How a session ended.
 #[derive(Debug)]
@@ -226,18 +231,31 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
             biased;
             end = opened::pass(&shared, rewriting, from_database, &mut to_client, &mut whole) => end,
             end = rewritten::pass(&shared, (rewriting, around.behind()), from_client, &mut to_database) => end,
+            refusal = set_back(rewriting) => End::Violation(refusal),
             () = stopped(&shared, &mut stop) => End::Stopped,
         },
     };
     if let (Some(farewell), true) = (farewell(&end), whole) {
         let mut out = Vec::new();
         replies::error(&mut out, &farewell, Severity::Fatal);
-        let _ = to_client.write_all(&out).await;
-        let _ = to_client.flush().await;
+        let told = async {
+            to_client.write_all(&out).await?;
+            to_client.flush().await
+        };
+        // One that does not read is not waited for.
+        let _ = timeout(FAREWELL, told).await;
     }
     leave(&end, &around, &mut to_database).await;
-    let _ = to_client.shutdown().await;
+    let _ = timeout(FAREWELL, to_client.shutdown()).await;
     end
+}
+
+/// Completes when the database is found to have been set back.
+async fn set_back(rewriting: &Rewriting) -> SqlError {
+    match rewriting.freshness() {
+        Some(freshness) => freshness.set_back().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Completes when the proxy stops and no statement is under way.

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::journal::{JournalFile, Opened};
 use crate::progress::{Shown, grouped};
 use crate::store::{self, COLLECTION, Store};
+use arras_protocol::text::name;
 use arras_schemes::bisen::message::Refused;
 use arras_search::corpus::{Ledger, Summary, index, remove};
 use arras_search::language::Language;
@@ -87,7 +88,7 @@ fn profile(asked: Option<Language>, connection: &mut Connection) -> Result<Profi
 fn report(summary: &Summary, ledger: &Ledger, seconds: f64, to: &mut impl Write) -> io::Result<()> {
     let done = &summary.done;
     for problem in &summary.problems {
-        writeln!(to, "not read: {}: {}", problem.path.display(), problem.what)?;
+        writeln!(to, "not read: {}: {}", name(&problem.path.display().to_string()), problem.what)?;
     }
     let more = summary.problem_count - summary.problems.len() as u64;
     if more > 0 {

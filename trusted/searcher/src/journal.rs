@@ -31,7 +31,7 @@ pub(crate) struct JournalFile<'a> {
 pub(crate) enum Opened<'a> {
     /// A collection's, with what it says.
     Known(JournalFile<'a>, Ledger),
-    /// There was none, or it was another collection's: it is empty now.
+    /// There was none.
     New(JournalFile<'a>),
 }
 
@@ -61,7 +61,7 @@ impl<'a> JournalFile<'a> {
         }
     }
 
-    /// Reads it, and drops a piece that was cut off; nothing if it is not the collection's.
+    /// Reads it, and drops a piece that was cut off; nothing if there is none yet.
     fn read(&mut self, salt: &Salt) -> io::Result<Option<Ledger>> {
         let length = self.file.metadata()?.len();
         let mut reader = BufReader::new(&self.file);
@@ -90,7 +90,9 @@ impl<'a> JournalFile<'a> {
             if self.pieces > 0 {
                 ledger.replay(&piece).map_err(|_| damaged("a piece cannot be read"))?;
             } else if piece != salt.0 {
-                return Ok(None);
+                let what = "what was indexed is in another enclave's collection, and this one is empty: put the store's folders \
+                            back from one backup, or index anew into another store";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
             self.pieces += 1;
             end += 4 + bytes;

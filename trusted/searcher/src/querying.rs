@@ -5,6 +5,7 @@ use crate::journal::{JournalFile, Opened};
 use crate::progress::grouped;
 use crate::store::{self, COLLECTION, Store};
 use crate::{QueryArguments, Rank};
+use arras_protocol::text::name;
 use arras_schemes::bisen::message::Hit;
 use arras_schemes::bisen::query::Ranking;
 use arras_search::condition::Condition;
@@ -106,7 +107,7 @@ impl Printer<'_> {
             }
             return writeln!(to, "{}", serde_json::Value::Object(object));
         }
-        write!(to, "{path}")?;
+        write!(to, "{}", name(&path))?;
         if let Some(message) = place.message {
             write!(to, " message {message}")?;
         }

@@ -189,3 +189,43 @@ impl Clients {
         passing.flush(stream).await
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn who_holds_most_of_what_nobody_reads_is_cut_off_and_nobody_else() {
+        let (said, _heard) = mpsc::unbounded_channel();
+        let limits = Limits { unread_bytes: 100_000, ..Limits::default() };
+        let clients = Arc::new(Clients::new(limits, said));
+        // Either takes a little before it reads.
+        let (mut modest, ours) = tokio::io::duplex(1000);
+        let (_greedy, theirs) = tokio::io::duplex(1000);
+        let serve = |number, stream| {
+            let clients = Arc::clone(&clients);
+            tokio::spawn(async move { clients.serve(ConnectionId(number), stream).await })
+        };
+        let (modest_serving, greedy_serving) = (serve(1, ours), serve(2, theirs));
+        while clients.connected().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let reply = |number: u32| clients.reply(ConnectionId(number), vec![7; 10_000].into());
+        reply(1);
+        reply(1);
+        (0..8).for_each(|_| reply(2));
+        tokio::task::yield_now().await;
+        assert!(!greedy_serving.is_finished(), "there is room for so much");
+        reply(2);
+        greedy_serving.await.unwrap();
+        assert_eq!(clients.held.load(Ordering::Relaxed), 20_000);
+        // Who is left has all that it was sent.
+        let mut bytes = vec![0; 2 * 10_004];
+        modest.read_exact(&mut bytes).await.unwrap();
+        drop(modest);
+        modest_serving.await.unwrap();
+        assert_eq!(clients.held.load(Ordering::Relaxed), 0);
+    }
+}

@@ -5,7 +5,7 @@ use crate::clients::Clients;
 use crate::counter::Counter;
 use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave};
 use crate::seen::Seen;
-use crate::store::{Store, StoreError};
+use crate::store::{FIRST, Store, StoreError};
 use arras_protocol::Blob;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
@@ -268,7 +268,11 @@ impl<S: Store, C: Counter> Moving<S, C> {
                 Ok(Incoming::Done(ask))
             }),
             Outgoing::Save { ask, name, state } => self.keep(async move |kept| {
-                kept.store.save(name, state).await?;
+                if name == FIRST {
+                    kept.store.begin(state).await?;
+                } else {
+                    kept.store.save(name, state).await?;
+                }
                 Ok(Incoming::Done(ask))
             }),
             Outgoing::Load { ask, name } => self.keep(async move |kept| {

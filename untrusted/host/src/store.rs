@@ -42,6 +42,12 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the entries of labels; some may not be there.
     fn remove(&self, labels: Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// Keeps the first record of a log, from which on the service is its enclave's. The same record again is no news; a service
+    /// that several hosts can reach refuses another's.
+    fn begin(&self, record: Blob) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.save(FIRST, record)
+    }
+
     /// Keeps sealed state under a name, in place of what is there.
     fn save(&self, name: StateName, state: Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -56,6 +62,19 @@ pub trait Store: Send + Sync + 'static {
 const HEAD: u8 = 0;
 const LOG: u8 = 1;
 const CHECKPOINT: u8 = 2;
+
+/// The first record of a log.
+pub(crate) const FIRST: StateName = StateName::Log(1);
+
+/// What who begins on a service finds there: its own record, and no checkpoint, before which the first record is never forgotten.
+#[cfg(any(feature = "redis", feature = "cassandra"))]
+fn is_begun_by(record: &Blob, there: Option<&[u8]>, head: Option<&[u8]>) -> Result<(), StoreError> {
+    if there == Some(record.as_slice()) && head.is_none() {
+        return Ok(());
+    }
+    let told = "another host has begun to keep its search service here; give each storage of its own, or stop the other";
+    Err(StoreError(told.into()))
+}
 
 /// The key of a piece of state.
 fn state_key(name: StateName) -> Vec<u8> {

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 const WORDS: u8 = 6;
+const GROUPS: u32 = 3;
 
 fn word(number: u8) -> KeywordHash {
     KeywordHash([number + 1; 16])
@@ -132,8 +133,55 @@ impl Formula {
     }
 }
 
+/// A filter.
+#[derive(Clone, Debug)]
+enum Within {
+    Range(i64, i64),
+    Equals(i64),
+    Frequency(u8, u32),
+    Group(u32),
+    Length(u32),
+}
+
+fn within() -> impl Strategy<Value = Within> {
+    prop_oneof![
+        2 => (-3..3_i64, -3..3_i64).prop_map(|(from, until)| Within::Range(from, until)),
+        1 => (-3..3_i64).prop_map(Within::Equals),
+        2 => (0..WORDS, 0..4_u32).prop_map(|(word, least)| Within::Frequency(word, least)),
+        1 => (0..GROUPS).prop_map(Within::Group),
+        1 => (0..24_u32).prop_map(Within::Length),
+    ]
+}
+
+impl Within {
+    fn holds(&self, text: &Text) -> bool {
+        match self {
+            Self::Range(from, until) => (*from..=*until).contains(&text.field),
+            Self::Equals(value) => text.field == *value,
+            Self::Frequency(word, least) => text.positions(*word).len() >= *least as usize,
+            Self::Group(number) => group(&text.words) == *number,
+            Self::Length(least) => text.words.len() >= *least as usize,
+        }
+    }
+
+    fn filter(&self) -> Filter {
+        match *self {
+            Self::Range(from, until) => Filter::Range { field: 0, from, until },
+            Self::Equals(value) => Filter::Equals { field: 0, value },
+            Self::Frequency(word, at_least) => Filter::Frequency { keyword: u16::from(word), at_least },
+            Self::Group(number) => Filter::Visibility(number),
+            Self::Length(least) => Filter::Length(least),
+        }
+    }
+}
+
+/// The group that may see a document.
+fn group(words: &[u8]) -> u32 {
+    words.len() as u32 % GROUPS
+}
+
 fn put(update: &mut Update, action: DocumentAction, document: u8, words: &[u8], field: i64) {
-    let facts = Facts { length: words.len() as u32, fields: [field, 0, 0, 0], ..Facts::default() };
+    let facts = Facts { length: words.len() as u32, visibility: group(words), fields: [field, 0, 0, 0] };
     let slot = update.document(action, name(document), facts).unwrap();
     for number in 0..WORDS {
         let text = Text { words: words.to_vec(), ..Text::default() };
@@ -233,7 +281,7 @@ impl World {
         self.host.run().unwrap();
         let answered = self.host.answer(self.client, number).is_some();
         self.restart();
-        let is_there = !self.find(&Formula::All, Some((field, field))).is_empty();
+        let is_there = !self.find(&Formula::All, &[Within::Range(field, field)]).is_empty();
         assert!(is_there || !answered, "what was answered is there");
         if is_there {
             self.texts.insert(document, Text { words: words.to_vec(), field, ..Text::default() });
@@ -241,15 +289,15 @@ impl World {
         for word in 0..WORDS {
             let with = self.texts.iter().filter(|(_, text)| text.has(word));
             let expected: BTreeSet<u8> = with.map(|(document, _)| *document).collect();
-            assert_eq!(self.find(&Formula::Word(word), None), expected);
+            assert_eq!(self.find(&Formula::Word(word), &[]), expected);
         }
     }
 
-    fn find(&mut self, formula: &Formula, range: Option<(i64, i64)>) -> BTreeSet<u8> {
+    fn find(&mut self, formula: &Formula, filters: &[Within]) -> BTreeSet<u8> {
         let mut search = Search::new(self.collection);
         search.keywords = (0..WORDS).map(word).collect();
         formula.steps(&mut search.formula);
-        search.filters.extend(range.map(|(from, until)| Filter::Range { field: 0, from, until }));
+        search.filters.extend(filters.iter().map(Within::filter));
         let found = |host: &mut Host, client, search| {
             let pages = host.search(client, search).unwrap();
             pages.iter().flat_map(|page| page.hits().map(|hit| hit.name.0[0]).collect::<Vec<_>>()).collect()
@@ -268,21 +316,21 @@ proptest! {
     #[test]
     fn searches_find_what_a_model_finds(
         events in prop::collection::vec(event(), 1..24),
-        formulas in prop::collection::vec((formula(), prop::option::of((-3..3_i64, -3..3_i64))), 1..8),
+        formulas in prop::collection::vec((formula(), prop::collection::vec(within(), 0..3)), 1..8),
         counters_max in prop_oneof![Just(usize::MAX), 1..9_usize],
     ) {
         let mut world = World::new(counters_max);
         for (at, event) in events.iter().enumerate() {
             world.take(event);
-            let (formula, range) = &formulas[at % formulas.len()];
-            let within = |text: &Text| range.is_none_or(|(from, until)| (from..=until).contains(&text.field));
+            let (formula, filters) = &formulas[at % formulas.len()];
+            let within = |text: &Text| filters.iter().all(|filter| filter.holds(text));
             let expected: BTreeSet<u8> = world
                 .texts
                 .iter()
                 .filter(|(_, text)| formula.holds(text) && within(text))
                 .map(|(document, _)| *document)
                 .collect();
-            prop_assert_eq!(world.find(formula, *range), expected, "{:?}", formula);
+            prop_assert_eq!(world.find(formula, filters), expected, "{:?} {:?}", formula, filters);
         }
     }
 }
@@ -307,7 +355,7 @@ fn compacted(counters_max: usize) {
     world.compact();
     assert_eq!(world.host.disk.entries.len(), live);
     world.restart();
-    assert_eq!(world.find(&Formula::Word(4), None).len(), 8);
+    assert_eq!(world.find(&Formula::Word(4), &[]).len(), 8);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod record;
 
 use super::Connections;
 use super::connections::failure;
+use crate::error::{SqlError, sqlstate};
 use arras_protocol::ChannelError;
 use record::Record;
 use std::io;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_postgres::Client;
 
 /// Between two looks whether anything was written, and the mark is to be raised: what a set-back may take away unnoticed, where no order is asked.
@@ -54,6 +56,15 @@ pub struct SetBack {
     pub known: i64,
 }
 
+impl SetBack {
+    /// What a client is told.
+    pub(crate) fn told(self) -> SqlError {
+        SqlError::new(sqlstate::DATA_CORRUPTED, self.to_string()).hint(
+            "Restore what is newer. To go on with what is there, stop the proxy and remove its record, the folder of heads.",
+        )
+    }
+}
+
 /// A proxy's mark in a database.
 pub struct Freshness {
     path: PathBuf,
@@ -65,6 +76,8 @@ pub struct Freshness {
     /// The last raise's own transaction, if no other was under way beside it; else 0. Nothing was written since if the next one is still to
     /// come.
     alone: AtomicI64,
+    /// What the last raise found wrong.
+    set_back: watch::Sender<Option<SetBack>>,
 }
 
 impl std::fmt::Debug for Freshness {
@@ -109,7 +122,8 @@ impl Freshness {
         let (proxy, acknowledged) = (record.proxy, AtomicI64::new(record.raised));
         // Whether something was written before this process began is not known.
         let (written, alone) = (AtomicBool::new(true), AtomicI64::new(0));
-        Ok(Self { path, proxy, acknowledged, written, alone })
+        let set_back = watch::Sender::new(None);
+        Ok(Self { path, proxy, acknowledged, written, alone, set_back })
     }
 
     /// Compares the database with the record in `folder` and changes neither; the mark, none if this proxy was never here.
@@ -128,6 +142,18 @@ impl Freshness {
         // Most have been told before: the cache line is left where it is.
         if !self.written.load(Ordering::Relaxed) {
             self.written.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends when the database is found to have been set back: at once if it is now.
+    pub(crate) async fn set_back(&self) -> SqlError {
+        let mut found = self.set_back.subscribe();
+        loop {
+            if let Some(set_back) = *found.borrow_and_update() {
+                return set_back.told();
+            }
+            // The sender is this one's.
+            let _ = found.changed().await;
         }
     }
 
@@ -159,6 +185,12 @@ impl Freshness {
                 Err(error) => Err(error),
             };
             let failed = raised.err();
+            // Every session ends: what it read before and what it would read now are of two histories.
+            self.set_back.send_replace(match &failed {
+                Some(FreshnessError::SetBack(set_back)) => Some(*set_back),
+                Some(_) => *self.set_back.borrow(),
+                None => None,
+            });
             let was_told = std::mem::replace(&mut is_told, failed.is_some());
             if failed.is_some() {
                 self.wrote();

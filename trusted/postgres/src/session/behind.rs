@@ -1,14 +1,15 @@
 //! The database that a session is connected to, beside the one that keeps the orders of columns.
 
 use super::Surroundings;
+use crate::cancel::Entered;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned, Program, Rewritten};
 
 /// What a session is connected to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Behind<'a> {
-    /// The database's process.
-    pub(super) process: i32,
+    /// The session, as it is cancelled by.
+    pub(super) entered: &'a Entered,
     /// The database.
     database: &'a str,
     /// The one that keeps the orders of columns.
@@ -19,7 +20,7 @@ impl Surroundings<'_> {
     pub(super) fn behind(&self) -> Behind<'_> {
         let upstream = self.upstream;
         let keeping = upstream.database().unwrap_or(upstream.user("postgres"));
-        Behind { process: self.entered.upstream.process, database: self.database, keeping }
+        Behind { entered: self.entered, database: self.database, keeping }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::plan::{
 };
 use crate::replies;
 use crate::room::Share;
-use crate::values::{Argument, Inputs, compute, enter, stored_terms};
+use crate::values::{Argument, Inputs, enter, stored_terms};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -149,7 +149,7 @@ impl Requests<'_> {
             results: vec![],
         };
         let inputs = Inputs { text: &statement.texts.client, asker: self.orders(), ..Inputs::default() };
-        match compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await {
+        match self.computed(&statement.rewritten.values, inputs).await {
             Ok(values) => {
                 self.prepare_writes(&statement);
                 self.hidden(&statement.before);
@@ -339,7 +339,7 @@ impl Requests<'_> {
             recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
         let computed = computed?;
         let inputs = Inputs { computed: &computed, ..inputs };
-        let values = compute(&recompute.write.values, inputs, columns).await?;
+        let values = self.computed(&recompute.write.values, inputs).await?;
         let stored = Stored(stored_terms(&recompute.write.values, &values, inputs));
         Ok((values, stored))
     }
@@ -427,7 +427,7 @@ impl Requests<'_> {
             .collect();
         enter(&copy.insert.values, &all, &*self.rewriting.columns).await?;
         for (line, inputs) in lines.iter().zip(all) {
-            let values = match compute(&copy.insert.values, inputs, &*self.rewriting.columns).await {
+            let values = match self.computed(&copy.insert.values, inputs).await {
                 Ok(values) => values,
                 Err(error) => {
                     return Err(self.placed(error, copying, copy, std::slice::from_ref(line)).await);
@@ -456,7 +456,7 @@ impl Requests<'_> {
             for value in &copy.insert.values {
                 let Source::Read(column) = value.source else { continue };
                 let one = std::slice::from_ref(value);
-                if let Err(error) = compute(one, inputs, &*self.rewriting.columns).await {
+                if let Err(error) = self.computed(one, inputs).await {
                     let field = line.row.get(column).and_then(Option::as_deref);
                     return error.context(|| copying.table.place(line.number, column, field));
                 }

@@ -20,7 +20,7 @@ use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Asked;
-use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
+use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program, Value};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
@@ -329,10 +329,23 @@ impl Requests<'_> {
         }
     }
 
+    /// The values of a statement, unless it is cancelled meanwhile: what is new in an order may take its time.
+    pub(super) async fn computed(
+        &self,
+        values: &[Value],
+        inputs: Inputs<'_>,
+    ) -> Result<Vec<PhysicalValue>, SqlError> {
+        self.behind.entered.unless_cancelled(compute(values, inputs, &*self.rewriting.columns)).await
+    }
+
     /// What of the session matters to the orders of columns.
     pub(super) fn orders(&self) -> Asker {
         let in_utc = self.shared.state().settings.is_utc();
-        Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past, in_utc }
+        Asker {
+            process: Some(self.behind.entered.upstream.process),
+            sees_the_past: self.sees_the_past,
+            in_utc,
+        }
     }
 
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
@@ -411,7 +424,7 @@ impl Requests<'_> {
             Action::Refused(error) => return Err(error),
         };
         let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
-        let values = compute(&rewritten.values, inputs, &*self.rewriting.columns).await?;
+        let values = self.computed(&rewritten.values, inputs).await?;
         stored.extend(stored_terms(&rewritten.values, &values, inputs));
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
         list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs, one.naming)));
@@ -573,7 +586,7 @@ impl Requests<'_> {
             .collect();
         let (text, asker) = (statement.texts.client.as_str(), self.orders());
         let inputs = Inputs { text, arguments: &arguments, asker, ..Inputs::default() };
-        let values = compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await?;
+        let values = self.computed(&statement.rewritten.values, inputs).await?;
         let stored = Stored(stored_terms(&statement.rewritten.values, &values, inputs));
         Ok((values, stored))
     }

@@ -10,7 +10,7 @@ use crate::fields::Bind;
 use crate::pipeline::Asked;
 use crate::plan::{Action, Layout, Piece, Planned, Program, Rewritten};
 use crate::replies;
-use crate::values::{Inputs, compute};
+use crate::values::Inputs;
 use std::sync::Arc;
 
 /// Is a statement run as several that read and write rows?
@@ -175,7 +175,7 @@ impl Requests<'_> {
                 answer += usize::from(place <= layout.answer);
             }
             let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
-            let values = compute(&step.values, inputs, &*self.rewriting.columns).await?;
+            let values = self.computed(&step.values, inputs).await?;
             let pieces = vec![Piece::Text(step.simple_text(&values)?)];
             steps.push(Rewritten { pieces, outputs: step.outputs.clone(), ..Rewritten::default() });
         }

@@ -396,9 +396,12 @@ impl Producer<'_> {
                 content
             }
         };
-        let known = entry.and_then(|entry| entry.stamp).map(|stamp| stamp.content);
-        if known != Some(content) {
-            let date = sent.unwrap_or_else(|| file.modified.div_euclid(1_000_000_000));
+        let second = |modified: i64| modified.div_euclid(1_000_000_000);
+        // What says no date of its own has that of its last change, by which it is found, too.
+        let is_dated = |modified| sent.is_some() || second(modified) == second(file.modified);
+        let known = entry.and_then(|entry| entry.stamp);
+        if !known.is_some_and(|known| known.content == content && is_dated(known.modified)) {
+            let date = sent.unwrap_or_else(|| second(file.modified));
             self.put(&file.name, None, date, file.size, cut)?;
         }
         self.records.push(indexed(file, content, false));

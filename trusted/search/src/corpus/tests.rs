@@ -166,14 +166,23 @@ fn what_changed_or_is_gone_is_noticed_and_nothing_else_is_read() {
     archive.restart();
     fs::write(&changed, "a ship").unwrap();
     fs::remove_file(&gone).unwrap();
-    // Touched, and the same: read, and not sent.
+    // Touched within its second, and the same: read, and not sent.
+    let modified = fs::metadata(&kept).unwrap().modified().unwrap();
+    let second = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let within = std::time::UNIX_EPOCH + std::time::Duration::from_secs(second);
     fs::write(&kept, "whale").unwrap();
-    fs::File::options().write(true).open(&kept).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let touch =
+        |path, moment| fs::File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
+    touch(&kept, within + std::time::Duration::from_nanos(7));
     let third = archive.index().unwrap();
     assert_eq!((third.done.files, third.done.documents, third.done.removed), (2, 1, 1));
     assert_eq!(archive.oracle.updates, updates + 1);
     assert_eq!(archive.found("whale"), ["kept.txt"]);
     assert_eq!(archive.found("ship"), ["changed.txt"]);
+    // Its date is that of its last change.
+    touch(&kept, std::time::UNIX_EPOCH + std::time::Duration::from_secs(915_148_800));
+    assert_eq!(archive.index().unwrap().done.documents, 1);
+    assert_eq!(archive.found("date:1999"), ["kept.txt"]);
     // What became something else is no longer what it was.
     fs::write(&changed, b"\0\0").unwrap();
     archive.index().unwrap();

@@ -3,7 +3,9 @@
 //! Labels are pseudo-random, and a batch has thousands: a row of its own partition each would be a request each. They lie in a
 //! fixed number of partitions, by a byte of theirs, so that a batch is some dozens of requests of a hundred rows and more.
 
-use super::{CHECKPOINT, HEAD, LOG, Store, StoreError, checkpoint_key, log_key, state_key};
+use super::{
+    CHECKPOINT, FIRST, HEAD, LOG, Store, StoreError, checkpoint_key, is_begun_by, log_key, state_key,
+};
 use arras_protocol::Blob;
 use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -55,6 +57,7 @@ pub struct CassandraStore {
     get: PreparedStatement,
     put: PreparedStatement,
     remove: PreparedStatement,
+    begin: PreparedStatement,
     save: PreparedStatement,
     load: PreparedStatement,
     forget: [PreparedStatement; 2],
@@ -215,6 +218,10 @@ impl CassandraStore {
             .await?,
             remove: prepare(format!("DELETE FROM {keyspace}.iee_entries WHERE part = ? AND label IN ?"))
                 .await?,
+            begin: prepare(format!(
+                "INSERT INTO {keyspace}.iee_state (kind, name, sealed) VALUES (?, ?, ?) IF NOT EXISTS"
+            ))
+            .await?,
             save: prepare(format!("INSERT INTO {keyspace}.iee_state (kind, name, sealed) VALUES (?, ?, ?)"))
                 .await?,
             load: prepare(format!("SELECT sealed FROM {keyspace}.iee_state WHERE kind = ? AND name = ?"))
@@ -319,6 +326,14 @@ impl Store for CassandraStore {
         let removed: Vec<_> =
             parted(labels).into_iter().map(|(part, labels)| self.remove_part(part, labels)).collect();
         stream::iter(removed).buffer_unordered(REQUESTS).try_collect().await
+    }
+
+    async fn begin(&self, record: Blob) -> Result<(), StoreError> {
+        let key = state_key(FIRST);
+        let (kind, name) = named(&key);
+        patiently(|| self.session.execute_unpaged(&self.begin, (kind, name, record.as_slice()))).await?;
+        let (there, head) = (self.load(FIRST).await?, self.load(StateName::Head).await?);
+        is_begun_by(&record, there.as_deref(), head.as_deref())
     }
 
     async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {

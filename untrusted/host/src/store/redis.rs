@@ -1,6 +1,6 @@
 //! In Redis: one server, or a cluster.
 
-use super::{Store, StoreError, checkpoint_key, state_key};
+use super::{FIRST, Store, StoreError, checkpoint_key, is_begun_by, state_key};
 use arras_protocol::Blob;
 use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use link::Link;
@@ -85,6 +85,19 @@ impl RedisStore {
         groups.iter().map(on_group).collect()
     }
 
+    /// What keeps a piece of state, whose name is kept before: one without state is nothing, state without a name would never go.
+    async fn saving(&self, name: StateName, state: &Blob) -> Result<Cmd, StoreError> {
+        let key = state_key(name);
+        if name != StateName::Head {
+            let mut command = redis::cmd("ZADD");
+            command.arg(&self.names).arg(0).arg(&key);
+            done(vec![self.link.ask(&command).await?])?;
+        }
+        let mut command = redis::cmd("SET");
+        command.arg(self.named(&key)).arg(state.as_slice());
+        Ok(command)
+    }
+
     /// Commands, all at once; their replies in order.
     async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         if commands.is_empty() { Ok(vec![]) } else { self.link.ask_all(commands).await }
@@ -166,17 +179,17 @@ impl Store for RedisStore {
         done(self.ask_all(self.on_labels("UNLINK", &self.groups(labels.iter()))).await?)
     }
 
+    async fn begin(&self, record: Blob) -> Result<(), StoreError> {
+        let mut set = self.saving(FIRST, &record).await?;
+        set.arg("NX");
+        done(vec![self.link.ask(&set).await?])?;
+        let (there, head) = (self.load(FIRST).await?, self.load(StateName::Head).await?);
+        is_begun_by(&record, there.as_deref(), head.as_deref())
+    }
+
     async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {
-        let key = state_key(name);
-        // The name first: one without state is nothing, state without a name would never go.
-        if name != StateName::Head {
-            let mut command = redis::cmd("ZADD");
-            command.arg(&self.names).arg(0).arg(&key);
-            done(vec![self.link.ask(&command).await?])?;
-        }
-        let mut command = redis::cmd("SET");
-        command.arg(self.named(&key)).arg(state.as_slice());
-        done(vec![self.link.ask(&command).await?])
+        let set = self.saving(name, &state).await?;
+        done(vec![self.link.ask(&set).await?])
     }
 
     async fn load(&self, name: StateName) -> Result<Option<Vec<u8>>, StoreError> {

@@ -58,7 +58,11 @@ impl Requests<'_> {
         }
         let is_read = Rewriting::may_count(text)
             && crate::rewrite::is_read(text, &catalog, &self.shared.state().names.in_text(text));
-        let room = if is_read { self.rewriting.read(text).await? } else { None };
+        let room = if is_read {
+            self.behind.entered.unless_cancelled(self.rewriting.read(text)).await?
+        } else {
+            None
+        };
         let mut planned = {
             let state = self.shared.state();
             let plan = || crate::rewrite::plan_in(text, &catalog, &state.names.in_text(text));
