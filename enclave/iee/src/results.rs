@@ -138,18 +138,17 @@ mod tests {
 
     #[test]
     fn what_waits_counts_even_if_nothing_was_found() {
-        let cursor = |numbers| {
-            Cursor::new(
-                (ConnectionId(1), 0, Groups::All),
-                (numbers, Vec::new()),
-                0,
-                Padding::Fixed(2 * PAGE_HITS as u32),
-            )
+        let padded = |numbers, padding| {
+            Cursor::new((ConnectionId(1), 0, Groups::All), (numbers, Vec::new()), 0, padding)
         };
+        let cursor = |numbers| padded(numbers, Padding::Fixed(2 * PAGE_HITS as u32));
         let (mut results, documents) = (Results::default(), Documents::new(0));
         let none = cursor(Vec::new());
         let counted = none.bytes();
-        assert!(counted >= size_of::<Cursor>() && cursor(vec![1; 100]).bytes() >= counted + 400);
+        assert!(counted >= size_of::<Cursor>());
+        assert_eq!(cursor(vec![1; 100]).bytes(), counted, "padded, it says nothing of what was found");
+        let open = |numbers| padded(numbers, Padding::None).bytes();
+        assert!(open(vec![1; 100]) >= open(Vec::new()) + 400);
         // There is a second page of it, so it waits.
         let budget = Budget::new(1 << 20);
         let (free, reserved) = (budget.free(), budget.reserve(counted, &Share::default()));

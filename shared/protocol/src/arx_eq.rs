@@ -77,7 +77,7 @@ pub enum Change {
     },
     /// Drops an index and its entries.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Adds an entry.

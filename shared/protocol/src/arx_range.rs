@@ -335,7 +335,7 @@ pub enum Change {
     },
     /// Drops an index.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Root of the tree before the first top node, and the head's sealed aggregates.

@@ -122,7 +122,7 @@ pub enum Change {
     },
     /// Drops an index; no effect if there is none.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Adds entries; those that are there stay as they are. Not for schemes that hide equality.

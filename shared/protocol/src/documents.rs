@@ -115,7 +115,7 @@ pub enum Change {
     },
     /// Drops a collection and its documents (its indexes are dropped by their own steps).
     DropCollection {
-        /// Drawn by the client; no collection of the server has it yet, or this one.
+        /// Which one.
         collection: CollectionId,
     },
     /// Stores a document.

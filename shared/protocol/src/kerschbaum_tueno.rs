@@ -39,7 +39,7 @@ pub enum Request {
     },
     /// Drops an array.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Reads what a search begins with.

@@ -117,7 +117,7 @@ pub enum Change {
     },
     /// Drops an index.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Appends elements to the root's buffer.
@@ -158,7 +158,7 @@ pub enum Request {
     },
     /// Drops an index.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Appends elements to the root's buffer.

@@ -41,7 +41,7 @@ pub enum Change {
     },
     /// Drops an index and its entries.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Adds an entry; [`crate::Refusal::Conflict`] if the label is taken by another row.

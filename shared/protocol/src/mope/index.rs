@@ -75,7 +75,7 @@ pub enum Change {
     },
     /// Drops an index; no effect if there is none.
     DropIndex {
-        /// Drawn by the client; no index of the server has it yet, or this one.
+        /// Which one.
         index: IndexId,
     },
     /// Changes tree and entries. [`crate::Refusal::OtherVersion`] if the tree is at another version than the change was worked out
