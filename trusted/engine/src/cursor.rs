@@ -286,13 +286,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let workspace = self.workspace(selection.allow_disk_use);
         let mut sorter = Sorter::new(selection.sort.clone(), selection.wanted(), workspace);
         while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
-            sorter = slices::whole(move || {
-                for document in found {
-                    sorter.push(document.document, document.sequence)?;
-                }
-                Ok(sorter)
-            })
-            .await?;
+            let push = |sorter: &mut Sorter, document: OpenDocument| {
+                Ok(sorter.push(document.document, document.sequence)?)
+            };
+            sorter = slices::fold(found, sorter, push).await?;
         }
         slices::whole(move || Ok(sorter.finish()?)).await
     }
@@ -323,16 +320,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut matches = Matches::open(self, collection, &plan.access, filter, selection.alone).await?;
         let mut best: Option<(Vec<Bson>, OpenDocument)> = None;
         while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
-            for document in found {
-                let values = selection.sort.values(&document.document);
-                let better = best.as_ref().is_none_or(|(others, other)| {
-                    let order = selection.sort.compare_values(&values, others);
+            let sort = selection.sort.clone();
+            let better = move |best: &mut Option<(Vec<Bson>, OpenDocument)>, document: OpenDocument| {
+                let values = sort.values(&document.document);
+                let is_better = best.as_ref().is_none_or(|(others, other)| {
+                    let order = sort.compare_values(&values, others);
                     order.then_with(|| document.sequence.cmp(&other.sequence)).is_lt()
                 });
-                if better {
-                    best = Some((values, document));
+                if is_better {
+                    *best = Some((values, document));
                 }
-            }
+                Ok(())
+            };
+            best = slices::fold(found, best, better).await?;
         }
         Ok(best.map(|(_, document)| document))
     }

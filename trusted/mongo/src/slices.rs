@@ -12,38 +12,44 @@ use tokio::sync::oneshot;
 
 /// A turn ends with the first document after so long.
 const SLICE: Duration = Duration::from_millis(4);
-/// So few documents are looked at where they are asked for: handing them to another thread would take longer.
-const AT_ONCE: usize = 32;
+/// Work that is over so soon is done where it is asked for: handing it to another thread would take longer.
+const AT_ONCE: Duration = Duration::from_micros(500);
 
 /// What `each` makes of documents, in their order. Dropped, it ends after the slice under way.
 pub(crate) async fn run<C: Cursor>(
     documents: Vec<Document>,
     each: impl Fn(Document, &mut Vec<Document>) -> Result<(), QueryError> + Send + 'static,
 ) -> Result<Vec<Document>, CommandError> {
-    let mut made = Vec::with_capacity(documents.len());
-    if documents.len() <= AT_ONCE {
-        for document in documents {
-            each(document, &mut made)?;
-        }
-        return Ok(made);
-    }
+    let made = Vec::with_capacity(documents.len());
     let mut state = (documents.into_iter(), made, each);
+    advance(&mut state, AT_ONCE)?;
     while state.0.len() > 0 {
         let _turn = C::turn().await;
         let slice = tokio::task::spawn_blocking(move || {
-            let began = Instant::now();
-            let (documents, made, each) = &mut state;
-            for document in documents {
-                each(document, made)?;
-                if began.elapsed() >= SLICE {
-                    break;
-                }
-            }
+            advance(&mut state, SLICE)?;
             Ok::<_, QueryError>(state)
         });
         state = slice.await.map_err(|_| failed())??;
     }
     Ok(state.1)
+}
+
+/// Goes on until everything is made or so much time is over.
+fn advance<E>(
+    (documents, made, each): &mut (std::vec::IntoIter<Document>, Vec<Document>, E),
+    within: Duration,
+) -> Result<(), QueryError>
+where
+    E: Fn(Document, &mut Vec<Document>) -> Result<(), QueryError>,
+{
+    let began = Instant::now();
+    for document in documents {
+        each(document, made)?;
+        if began.elapsed() >= within {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Bytes of a message from which on it takes long to read.

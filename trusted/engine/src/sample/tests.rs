@@ -29,7 +29,7 @@ fn is_about(found: u64, expected: u64) -> bool {
 #[test]
 fn a_range_is_about_its_share_of_what_came_and_went() {
     // Half of the documents have 0 to 99, the others 100 to 9,999.
-    let value = |number: u64| if number % 2 == 0 { number % 100 } else { 100 + number % 9_900 };
+    let value = |number: u64| if number.is_multiple_of(2) { number % 100 } else { 100 + number % 9_900 };
     for seed in 0..8 {
         let mut sample = grown(seed, value);
         assert!((ROWS..=2 * ROWS).contains(&sample.rows.len()), "{}", sample.rows.len());
@@ -38,7 +38,7 @@ fn a_range_is_about_its_share_of_what_came_and_went() {
         assert!(is_about(sample.between(&key(100), &key(5_049), DOCUMENTS), DOCUMENTS / 4));
         assert!(sample.between(&key(20_000), &key(30_000), DOCUMENTS) < 40, "few, but not surely none");
         // All low ones go.
-        for (number, row) in (0..DOCUMENTS).zip(rows(seed)).filter(|(number, _)| number % 2 == 0) {
+        for (number, row) in (0..DOCUMENTS).zip(rows(seed)).filter(|(number, _)| number.is_multiple_of(2)) {
             assert!(value(number) < 100);
             sample.set(row, None);
         }
