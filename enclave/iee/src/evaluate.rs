@@ -54,16 +54,12 @@ impl Evaluation {
     pub(crate) fn filter(&mut self, ground: &Ground, documents: &Documents, filter: &Filter) {
         let mut found = self.operand();
         match filter {
-            Filter::Frequency { keyword, at_least } if *at_least > 0 => {
+            Filter::Frequency { keyword, at_least } => {
                 let mut frequent = Set::with_capacity(ground.bound);
                 let current = ground.fetch.current(usize::from(*keyword), &found);
                 let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
                 frequent.extend(enough.map(|(number, _)| number as usize));
                 found = frequent;
-            }
-            Filter::Frequency { .. } => {}
-            Filter::Equals { field, value } => {
-                retain(&mut found, |number| documents.field(number, *field) == *value);
             }
             Filter::Range { field, from, until } => {
                 retain(&mut found, |number| (*from..=*until).contains(&documents.field(number, *field)));
@@ -72,11 +68,6 @@ impl Evaluation {
             Filter::Length(least) => retain(&mut found, |number| documents.length(number) >= *least),
         }
         self.waiting.push(found);
-    }
-
-    /// The results.
-    pub(crate) fn result(&mut self) -> Set {
-        self.operand()
     }
 
     pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
@@ -105,7 +96,7 @@ impl Evaluation {
     }
 
     /// The last of those that wait: the formula was checked, so there is one.
-    fn operand(&mut self) -> Set {
+    pub(crate) fn operand(&mut self) -> Set {
         self.waiting.pop().unwrap_or_default()
     }
 

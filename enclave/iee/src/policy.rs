@@ -109,7 +109,7 @@ pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
     let ranked = search.ranking != Ranking::None;
     let allowed = |filter: &Filter| match filter {
         Filter::Frequency { .. } | Filter::Length(_) => rights.rank,
-        Filter::Equals { field, .. } | Filter::Range { field, .. } => {
+        Filter::Range { field, .. } => {
             rights.fields.checked_shr(u32::from(*field)).is_some_and(|bits| bits & 1 == 1)
         }
         Filter::Visibility(_) => true,

@@ -39,11 +39,11 @@ impl Core {
         let (mut counted, fields) = (false, collection.settings.fields);
         for filter in &search.filters {
             match filter {
-                Filter::Equals { field, .. } | Filter::Range { field, .. } if *field >= fields => {
+                Filter::Range { field, .. } if *field >= fields => {
                     return Err(Refused::Field(*field));
                 }
                 Filter::Frequency { .. } => counted = true,
-                Filter::Equals { .. } | Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => {}
+                Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => {}
             }
         }
         let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
@@ -122,14 +122,10 @@ impl Enclave {
         self.work(share, &mut left, sets).await;
         evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
         for filter in &search.filters {
-            let looked_at = match filter {
-                Filter::Frequency { keyword, .. } => entries(keyword),
-                _ => ground.bound,
-            };
-            self.work(share, &mut left, sets + looked_at).await;
+            self.work(share, &mut left, sets + ground.fetch.entries()).await;
             evaluation.filter(ground, &self.core().state.collection(search.collection)?.documents, filter);
         }
-        let found = evaluation.result();
+        let found = evaluation.operand();
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
             let all = found.ones().map(|number| number as u32).take(most).collect();

@@ -15,12 +15,12 @@ pub(crate) struct Key {
 }
 
 /// What a session is known by at the database, and who is told that it is cancelled.
-type Session = (Key, Arc<Notify>);
+type Known = (Key, Arc<Notify>);
 
 /// The sessions that can be cancelled.
 #[derive(Clone, Default)]
 pub(crate) struct Cancellable {
-    keys: Arc<Mutex<HashMap<Key, Session>>>,
+    keys: Arc<Mutex<HashMap<Key, Known>>>,
 }
 
 impl Cancellable {
@@ -47,7 +47,7 @@ impl Cancellable {
         Some(upstream)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Session>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
         // Nothing panics while it is held.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -186,7 +186,7 @@ fn matches(search: &Search, version: &Version) -> bool {
             Filter::Range { field, from, until } => {
                 (*from..=*until).contains(&version.facts.fields[usize::from(*field)])
             }
-            Filter::Frequency { .. } | Filter::Equals { .. } | Filter::Visibility(_) | Filter::Length(_) => {
+            Filter::Frequency { .. } | Filter::Visibility(_) | Filter::Length(_) => {
                 panic!("nothing asks for this")
             }
         })

@@ -79,7 +79,7 @@ fn rights_are_kept_to_and_survive_a_restart() {
         ranged.filters = vec![Filter::Range { field: 0, from: 3, until: 8 }, Filter::Visibility(2)];
         assert_eq!(found(&mut host, bob, ranged).unwrap(), BTreeSet::from([5, 8]));
         let mut beyond = search(collection);
-        beyond.filters = vec![Filter::Equals { field: 1, value: 0 }];
+        beyond.filters = vec![Filter::Range { field: 1, from: 0, until: 0 }];
         assert_eq!(found(&mut host, bob, beyond), Err(Refused::NotAllowed));
         let ranked = Search { ranking: Ranking::Bm25, ..search(collection) };
         assert_eq!(found(&mut host, bob, ranked), Err(Refused::NotAllowed));
@@ -221,7 +221,7 @@ fn what_is_wrong_with_a_request_is_named() {
         other => panic!("{other:?}"),
     }
     let mut unknown = search(collection);
-    unknown.filters = vec![Filter::Equals { field: 3, value: 0 }];
+    unknown.filters = vec![Filter::Range { field: 3, from: 0, until: 0 }];
     assert_eq!(host.call(ada, Request::Search(unknown)), Reply::Refused(Refused::Field(3)));
     let mut update = Update::new(collection);
     update.document(DocumentAction::Retire, DocumentName([0; 16]), Facts::default()).unwrap();

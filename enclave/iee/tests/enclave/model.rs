@@ -137,7 +137,6 @@ impl Formula {
 #[derive(Clone, Debug)]
 enum Within {
     Range(i64, i64),
-    Equals(i64),
     Frequency(u8, u32),
     Group(u32),
     Length(u32),
@@ -146,8 +145,8 @@ enum Within {
 fn within() -> impl Strategy<Value = Within> {
     prop_oneof![
         2 => (-3..3_i64, -3..3_i64).prop_map(|(from, until)| Within::Range(from, until)),
-        1 => (-3..3_i64).prop_map(Within::Equals),
-        2 => (0..WORDS, 0..4_u32).prop_map(|(word, least)| Within::Frequency(word, least)),
+        1 => (-3..3_i64).prop_map(|value| Within::Range(value, value)),
+        2 => (0..WORDS, 1..4_u32).prop_map(|(word, least)| Within::Frequency(word, least)),
         1 => (0..GROUPS).prop_map(Within::Group),
         1 => (0..24_u32).prop_map(Within::Length),
     ]
@@ -157,7 +156,6 @@ impl Within {
     fn holds(&self, text: &Text) -> bool {
         match self {
             Self::Range(from, until) => (*from..=*until).contains(&text.field),
-            Self::Equals(value) => text.field == *value,
             Self::Frequency(word, least) => text.positions(*word).len() >= *least as usize,
             Self::Group(number) => group(&text.words) == *number,
             Self::Length(least) => text.words.len() >= *least as usize,
@@ -167,7 +165,6 @@ impl Within {
     fn filter(&self) -> Filter {
         match *self {
             Self::Range(from, until) => Filter::Range { field: 0, from, until },
-            Self::Equals(value) => Filter::Equals { field: 0, value },
             Self::Frequency(word, at_least) => Filter::Frequency { keyword: u16::from(word), at_least },
             Self::Group(number) => Filter::Visibility(number),
             Self::Length(least) => Filter::Length(least),

@@ -189,7 +189,7 @@ impl Twin {
         for _ in 0..self.below(4) {
             let (value, field) = (self.number() as i64, self.below(2) as u8);
             search.filters.push(match self.below(4) {
-                0 => Filter::Equals { field, value },
+                0 => Filter::Range { field, from: value, until: value },
                 1 => Filter::Range { field, from: value, until: i64::MAX },
                 2 => Filter::Visibility(value as u32),
                 _ => Filter::Length(value as u32),

@@ -7,6 +7,7 @@ mod golden;
 mod numbered;
 mod random;
 mod rows;
+mod usual;
 
 use crate::catalog::{Catalog, Column, Table};
 use crate::plan::{Action, Expression, Fold, Form, Gap, Output, Outputs, Piece, Program, Rewritten, Source};

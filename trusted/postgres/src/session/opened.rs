@@ -43,9 +43,7 @@ pub(super) async fn pass(
     let mut inbox = Inbox::new();
     let (mut rest, mut out) = (0, Vec::new());
     // What is left of a message is not passed on.
-    let mut drops = false;
-    let mut room = None;
-    let mut folded: Option<Box<FoldedRow>> = None;
+    let (mut drops, mut room, mut folded) = (false, None, None::<Box<FoldedRow>>);
     loop {
         rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
         drops &= rest > 0;
@@ -81,12 +79,10 @@ pub(super) async fn pass(
         }
         // What a large message was has its room until its client has it.
         let written = write(shared, to, &mut out, whole, rest == 0 || drops);
-        match rewriting.replies.giving_up(room.as_ref(), written).await {
-            Ok(Ok(())) if is_done => room = None,
-            Ok(Ok(())) => {}
-            Ok(Err(end)) => return end,
-            Err(error) => return End::Violation(error),
+        if let Err(end) = within(rewriting, room.as_ref(), written).await {
+            return end;
         }
+        room = room.filter(|_| !is_done);
         if needed > 0 && room.is_none() {
             match room_for(rewriting, needed).await {
                 Ok(share) => {
@@ -103,10 +99,18 @@ pub(super) async fn pass(
         }
         match inbox.fill(&mut from).await {
             Ok(1..) => {}
-            Ok(0) => return super::answers::ended(&shared.state(), None),
-            Err(error) => return super::answers::ended(&shared.state(), Some(error)),
+            ended => return super::answers::ended(&shared.state(), ended.err()),
         }
     }
+}
+
+/// Writes for as long as the room of what is written may be had.
+async fn within(
+    rewriting: &Rewriting,
+    room: Option<&Share>,
+    write: impl Future<Output = Result<(), End>>,
+) -> Result<(), End> {
+    rewriting.replies.giving_up(room, write).await.map_err(End::Violation)?
 }
 
 /// Passes on what has come of the rest of a message, or drops it; how much of it is still to come.

@@ -3,6 +3,7 @@
 
 mod beside;
 mod comments;
+mod computing;
 mod planning;
 mod tables;
 mod targets;
@@ -20,11 +21,11 @@ use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Asked;
-use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program, Value};
+use crate::plan::{Action, Outputs, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
-use crate::values::{Argument, Asker, Inputs, compute, stored_terms};
+use crate::values::{Inputs, stored_terms};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 
@@ -329,25 +330,6 @@ impl Requests<'_> {
         }
     }
 
-    /// The values of a statement, unless it is cancelled meanwhile: what is new in an order may take its time.
-    pub(super) async fn computed(
-        &self,
-        values: &[Value],
-        inputs: Inputs<'_>,
-    ) -> Result<Vec<PhysicalValue>, SqlError> {
-        self.behind.entered.unless_cancelled(compute(values, inputs, &*self.rewriting.columns)).await
-    }
-
-    /// What of the session matters to the orders of columns.
-    pub(super) fn orders(&self) -> Asker {
-        let in_utc = self.shared.state().settings.is_utc();
-        Asker {
-            process: Some(self.behind.entered.upstream.process),
-            sees_the_past: self.sees_the_past,
-            in_utc,
-        }
-    }
-
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
         let (text, planned) = match self.plan(text, false).await {
             Ok(None) => {
@@ -558,37 +540,6 @@ impl Requests<'_> {
             Err(error) => self.refuse(b'B', error),
         }
         Ok(())
-    }
-
-    async fn values(
-        &self,
-        statement: &Statement,
-        asked: &Bind<'_>,
-    ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
-        let wanted = statement.rewritten.parameters.len();
-        if asked.values.len() != wanted {
-            let name = String::from_utf8_lossy(asked.statement);
-            let text = format!(
-                "bind message supplies {} parameters, but prepared statement \"{name}\" requires {wanted}",
-                asked.values.len()
-            );
-            return Err(SqlError::new("08P01", text));
-        }
-        let arguments: Vec<Argument<'_>> = asked
-            .values
-            .iter()
-            .enumerate()
-            .map(|(place, bytes)| Argument {
-                oid: physical::argument_type(statement, place),
-                binary: format_of(&asked.formats, place) == 1,
-                bytes: *bytes,
-            })
-            .collect();
-        let (text, asker) = (statement.texts.client.as_str(), self.orders());
-        let inputs = Inputs { text, arguments: &arguments, asker, ..Inputs::default() };
-        let values = self.computed(&statement.rewritten.values, inputs).await?;
-        let stored = Stored(stored_terms(&statement.rewritten.values, &values, inputs));
-        Ok((values, stored))
     }
 }
 

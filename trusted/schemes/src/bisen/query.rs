@@ -50,17 +50,10 @@ pub enum Filter {
     Frequency {
         /// The keyword.
         keyword: u16,
-        /// How often.
+        /// How often: once at the least.
         at_least: u32,
     },
-    /// A field has this value.
-    Equals {
-        /// Which of the collection's fields.
-        field: u8,
-        /// Its value.
-        value: i64,
-    },
-    /// A field is within these bounds, both included.
+    /// A field is within these bounds, both included: for a value alone, both are the value.
     Range {
         /// Which of the collection's fields.
         field: u8,
@@ -231,8 +224,10 @@ impl Search {
 
     fn holds(&self, filter: &Filter) -> bool {
         match filter {
-            Filter::Frequency { keyword, .. } => usize::from(*keyword) < self.keywords.len(),
-            Filter::Equals { field, .. } | Filter::Range { field, .. } => usize::from(*field) < FIELDS_MAX,
+            Filter::Frequency { keyword, at_least } => {
+                *at_least > 0 && usize::from(*keyword) < self.keywords.len()
+            }
+            Filter::Range { field, .. } => usize::from(*field) < FIELDS_MAX,
             Filter::Visibility(_) | Filter::Length(_) => true,
         }
     }
@@ -304,7 +299,7 @@ mod tests {
         assert_eq!(at(vec![Step::All; DEPTH_MAX + 1]), (DEPTH_MAX as u32, MalformedWhy::Depth));
         let steps = vec![Step::All; STEPS_MAX + 1];
         assert_eq!(at(steps), (STEPS_MAX as u32 + 1, MalformedWhy::Bound));
-        let filters = vec![Filter::Equals { field: 4, value: 0 }];
+        let filters = vec![Filter::Range { field: 4, from: 0, until: 0 }];
         let bad = Search { filters, ..search(vec![Step::All]) };
         assert_eq!(bad.check().unwrap_err().why, MalformedWhy::Bound);
         let bad = Search { padding: Padding::Fixed(0), ..search(vec![Step::All]) };

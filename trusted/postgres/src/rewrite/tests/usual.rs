@@ -1,0 +1,90 @@
+//! Statements as applications write them, which were rewritten wrongly or not at all.
+
+use super::golden::check;
+use super::outcome;
+
+#[test]
+fn what_a_statement_changes_is_a_table_though_a_common_expression_has_its_name() {
+    for (statement, expected) in [
+        (
+            "WITH accounts AS (SELECT 1 AS id) INSERT INTO accounts (id, owner) VALUES (1, 'Alice')",
+            "‹sealed Alice›",
+        ),
+        (
+            "WITH accounts AS (SELECT 1 AS id) UPDATE accounts SET owner = 'Alice' WHERE id = 1",
+            "‹sealed Alice›",
+        ),
+        ("WITH accounts AS (SELECT 1 AS id) DELETE FROM accounts WHERE owner = 'Alice'", "‹eq Alice›"),
+        (
+            "WITH accounts AS (SELECT 1 AS id) DELETE FROM accounts a USING accounts b WHERE a.owner = 'Alice' AND a.id = b.id",
+            "‹eq Alice›",
+        ),
+    ] {
+        let found = outcome(statement);
+        assert!(found.contains(expected) && !found.contains("'Alice'"), "{statement}: {found}");
+    }
+}
+
+#[test]
+fn what_is_stored_is_chosen_by_what_says_the_same_each_time() {
+    for statement in [
+        "UPDATE accounts SET balance = CASE WHEN random() < 0.5 THEN 1 ELSE 2 END",
+        "UPDATE accounts SET balance = CASE WHEN nextval('s') > 5 THEN 1 ELSE balance END",
+        "UPDATE accounts SET balance = CASE WHEN clock_timestamp() > now() THEN 1 ELSE 2 END",
+        "UPDATE accounts SET balance = CASE WHEN id IN (SELECT id FROM notes TABLESAMPLE system (5)) THEN 1 ELSE 2 END",
+    ] {
+        let found = outcome(statement);
+        assert!(found.contains("another thing each time"), "{statement}: {found}");
+    }
+    let steady = "UPDATE accounts SET balance = CASE WHEN lower(body) IN ('a') THEN 1 ELSE 2 END FROM notes";
+    assert!(outcome(steady).contains("‹eq 2›"), "{}", outcome(steady));
+    // In a result, it is made once.
+    let shown = "SELECT CASE WHEN random() < 0.5 THEN owner ELSE 'x' END FROM accounts";
+    assert!(outcome(shown).contains("‹sealed x›"), "{}", outcome(shown));
+}
+
+#[test]
+fn what_is_of_a_group_goes_by_what_makes_it() {
+    check(&[
+        (
+            "SELECT owner, count(*) FROM accounts GROUP BY owner HAVING owner IS NOT NULL",
+            "SELECT arras.any_of(owner) AS \"owner\", count(*) FROM accounts GROUP BY \"owner$eq\" HAVING \"owner$eq\" IS NOT NULL \
+             => accounts.owner, plain",
+        ),
+        (
+            "SELECT coalesce(owner, 'none') o, owner IS NULL, count(owner) FILTER (WHERE owner IS NULL) FROM accounts GROUP BY owner",
+            "SELECT coalesce(arras.any_of(owner), ‹sealed none›) o, \"owner$eq\" IS NULL, count(owner) FILTER (WHERE owner IS NULL) \
+             FROM accounts GROUP BY \"owner$eq\" => accounts.owner, plain, plain",
+        ),
+        (
+            "SELECT count(*) FROM accounts GROUP BY owner ORDER BY owner IS NULL",
+            "SELECT count(*) FROM accounts GROUP BY \"owner$eq\" ORDER BY \"owner$eq\" IS NULL",
+        ),
+    ]);
+}
+
+#[test]
+fn a_column_that_two_relations_share_is_that_of_the_first() {
+    check(&[
+        (
+            "SELECT owner, amount FROM accounts JOIN payments USING (owner) WHERE owner = 'x' ORDER BY owner IS NULL",
+            "SELECT \"accounts\".\"owner\", amount FROM accounts JOIN payments USING (\"owner$eq\") WHERE \
+             \"accounts\".\"owner$eq\" = ‹eq x› ORDER BY \"accounts\".\"owner\" IS NULL => accounts.owner, payments.amount",
+        ),
+        (
+            "SELECT owner, count(*) FROM accounts a LEFT JOIN payments p USING (owner) GROUP BY owner",
+            "SELECT arras.any_of(\"a\".\"owner\") AS \"owner\", count(*) FROM accounts a LEFT JOIN payments p USING (\"owner$eq\") \
+             GROUP BY \"a\".\"owner$eq\" => accounts.owner, plain",
+        ),
+    ]);
+}
+
+#[test]
+fn results_without_a_name_have_postgresqls() {
+    let inner = "SELECT owner, id::text, count(*)::int, 5::bigint, CASE WHEN id > 5 THEN 1 ELSE id END, CASE WHEN id > 5 THEN 1 END, \
+                 extract(year FROM now()), pg_catalog.lower('x'), trim('x'), DATE '2020-01-01', id + 1 AS s, (SELECT 1 AS k) FROM accounts";
+    let names = ["owner", "id", "count", "int8", "id", "case", "extract", "lower", "btrim", "date", "s", "k"];
+    let stars = names.map(|name| format!("\"x\".\"{name}\"")).join(", ");
+    let found = outcome(&format!("SELECT * FROM ({inner}) x"));
+    assert!(found.starts_with(&format!("SELECT {stars} FROM (")), "{found}");
+}
