@@ -10,15 +10,87 @@ const SCHEMA: &str = r#"
 owner = { id = "7a1b2c3d4e5f6b01", type = "varchar(12)", operations = ["equality", "order"], max_bytes = 40 }
 balance = { id = "7a1b2c3d4e5f6b02", type = "integer", operations = ["equality", "order", "sum"] }
 rate = { id = "7a1b2c3d4e5f6b03", type = "real", operations = ["equality"] }
+opened = { id = "7a1b2c3d4e5f6b05", type = "integer", operations = ["order"] }
 
 [tables."public.payments"]
 owner = { id = "7a1b2c3d4e5f6b04", type = "varchar(12)", join = "accounts.owner" }
 "#;
 
-const CREATE: &str = "CREATE TABLE accounts (id int PRIMARY KEY, owner varchar(12), balance int, rate real, note text); \
+const CREATE: &str = "CREATE TABLE accounts (id int PRIMARY KEY, owner varchar(12), balance int, rate real, note text, opened int); \
     CREATE TABLE payments (number int, owner varchar(12), amount int); \
-    INSERT INTO accounts VALUES (1, 'Ann', 5, 0.1, 'a'), (2, 'Bob', 7, 2, NULL), (3, NULL, NULL, NULL, 'c'), (4, 'Ann', 7, 0.7, 'd'); \
+    INSERT INTO accounts VALUES (1, 'Ann', 5, 0.1, 'a', 3), (2, 'Bob', 7, 2, NULL, 1), (3, NULL, NULL, NULL, 'c', NULL), (4, 'Ann', 7, 0.7, 'd', 8); \
     INSERT INTO payments VALUES (1, 'Ann', 10), (2, 'Cid', 20), (3, NULL, 30), (4, 'Bob', 40)";
+
+const STATEMENTS: &[&str] = &[
+    // Of groups.
+    "SELECT owner, count(*) FROM accounts GROUP BY owner HAVING owner IS NOT NULL ORDER BY owner",
+    "SELECT coalesce(owner, 'none'), count(*) FROM accounts GROUP BY owner ORDER BY 2 DESC, min(id)",
+    "SELECT owner IS NULL AS gone, count(*) FROM accounts GROUP BY owner ORDER BY min(id)",
+    "SELECT CASE WHEN balance > 5 THEN owner ELSE 'low' END, balance FROM accounts GROUP BY owner, balance ORDER BY min(id)",
+    "SELECT count(*) FILTER (WHERE balance IS NULL) FROM accounts GROUP BY owner ORDER BY min(id)",
+    "SELECT balance, max(owner) FROM accounts GROUP BY balance HAVING max(balance) > 4 ORDER BY balance",
+    // Of a column that two tables share.
+    "SELECT owner, amount FROM accounts JOIN payments USING (owner) ORDER BY id",
+    "SELECT owner, count(*) FROM accounts LEFT JOIN payments USING (owner) GROUP BY owner ORDER BY owner NULLS FIRST",
+    "SELECT id FROM accounts JOIN payments USING (owner) WHERE owner = 'Ann' ORDER BY owner DESC, id",
+    // Of arrays whose members are written out.
+    "SELECT id FROM accounts WHERE balance = ANY(ARRAY[5, 7, NULL]) ORDER BY id",
+    "SELECT id FROM accounts WHERE opened = ANY(ARRAY[3, 9]) OR opened = ANY(ARRAY[1]) ORDER BY id",
+    "SELECT id FROM accounts WHERE opened = ANY(ARRAY[77]) ORDER BY id",
+    // Of queries whose results have no names.
+    "SELECT * FROM (SELECT owner, id::text FROM accounts) x ORDER BY 2",
+    "SELECT * FROM (SELECT owner, count(*)::int, 5::bigint, pg_catalog.upper('x'), trim(' y ') FROM accounts GROUP BY owner) x ORDER BY count, owner",
+    "WITH x AS (SELECT balance, CASE WHEN id > 2 THEN 1 ELSE id END, extract(year FROM DATE '2020-02-03') FROM accounts) SELECT * FROM x ORDER BY id, balance",
+    "SELECT * FROM (SELECT owner, id + 1 FROM accounts) x ORDER BY 2",
+    "SELECT * FROM payments p, (SELECT 1, 2) x ORDER BY number",
+    "SELECT * FROM accounts a, (SELECT substr('abc', 1, 2), '{1}'::int[], NOT EXISTS (SELECT 1), (VALUES (1))) x ORDER BY id",
+    "SELECT * FROM (SELECT owner, '{1}'::int[], (SELECT 1)::text, substr('abc', 2), 5::float(3) FROM accounts) x ORDER BY owner",
+    "SELECT DISTINCT(owner) FROM accounts GROUP BY owner ORDER BY owner",
+    "SELECT DISTINCT owner FROM accounts ORDER BY owner",
+    "SELECT CASE WHEN id > 1 THEN owner ELSE owner END FROM accounts ORDER BY id",
+    // A parameter that nobody binds.
+    "UPDATE accounts SET owner = 'x', note = $1 WHERE id = 4",
+    "INSERT INTO accounts (id, note, owner) VALUES (5, $1, 'x')",
+    "UPDATE accounts SET balance = balance + 1, note = $1",
+    "SELECT id FROM accounts WHERE owner = $1",
+    "SELECT id FROM accounts WHERE owner = '$1' OR note = '$2'",
+    "PREPARE by_owner AS SELECT id FROM accounts WHERE owner = $1",
+    "EXECUTE by_owner ('Bob')",
+    // What is changed is a table.
+    "WITH accounts AS (SELECT 1 AS id) INSERT INTO accounts (id, owner) VALUES (6, 'Eve')",
+    "WITH accounts AS (SELECT 6 AS id) UPDATE accounts SET owner = 'Fay' WHERE owner = 'Eve'",
+    "WITH accounts AS (SELECT 6 AS id) DELETE FROM accounts WHERE owner = 'Fay' RETURNING id, owner",
+    // Comments of every kind.
+    "SELECT id /* ' -- */ FROM accounts -- owner = 'x'\n WHERE owner = 'Ann' /* /* */ */ ORDER BY id",
+    "SELECT owner, 'ä' /* €𝄞 */ AS \"ä\" FROM accounts WHERE owner = 'Ann' AND nothing = 1 /* é */",
+    // Numbers of other types than their columns.
+    "UPDATE accounts SET rate = rate * 0.1 RETURNING id, rate",
+    "UPDATE accounts SET rate = rate + 1e-3 WHERE id = 1 RETURNING rate",
+    "UPDATE accounts SET rate = rate * 3 - 1 RETURNING id, rate",
+    "UPDATE accounts SET rate = rate * 1e30 * 1e30 WHERE id = 1",
+    "UPDATE accounts SET balance = balance * 1.5 RETURNING id, balance",
+    "UPDATE accounts SET balance = balance * 0.5 - 0.5 WHERE balance > 2 RETURNING id, balance",
+    "UPDATE accounts SET balance = 2.5 WHERE id = 2 RETURNING balance",
+    "UPDATE accounts SET balance = -2.5 WHERE id = 2 RETURNING balance",
+    "INSERT INTO accounts (id, balance) VALUES (7, 1e3), (8, 3.49) RETURNING balance",
+    "UPDATE accounts SET balance = '2.5' WHERE id = 2",
+    "UPDATE accounts SET balance = balance * '1.5' WHERE id = 2",
+    "UPDATE accounts SET balance = balance * 1e10 WHERE id = 2",
+    "UPDATE accounts SET balance = balance * 2000000000 * 0.001 WHERE id = 1",
+    "UPDATE accounts SET balance = balance + 2147483643 - 2 WHERE id = 1",
+    "UPDATE accounts SET balance = balance * 9223372036854775808 * 0 WHERE id = 1 RETURNING balance",
+    "UPDATE accounts SET balance = coalesce(balance, 0) - 1 WHERE id = 3 RETURNING balance",
+    "UPDATE accounts SET rate = coalesce(rate, 0.1) - 0.1 WHERE id = 3 RETURNING rate",
+    "UPDATE accounts SET rate = rate * 1e-300 * 1e-300 WHERE id = 1",
+    "UPDATE accounts SET rate = rate - balance + 0.1 WHERE id = 2 RETURNING rate",
+    "UPDATE accounts SET balance = rate * 3 WHERE id = 2 RETURNING balance",
+    "UPDATE accounts SET rate = -rate * -0.5 WHERE id = 2 RETURNING rate",
+    "UPDATE accounts SET owner = owner || 1e3 WHERE id = 1 RETURNING owner",
+    "UPDATE accounts SET owner = 'x' || owner || 05 || .5 WHERE id = 2 RETURNING owner",
+    // Chosen values.
+    "UPDATE accounts SET balance = CASE WHEN lower(note) = 'a' THEN 6 ELSE balance END WHERE id IN (1, 2)",
+    "SELECT id, balance FROM accounts WHERE balance = 6 OR id = 2 ORDER BY id",
+];
 
 /// What a text is answered: names, rows, counts; or the error's code.
 async fn answered(client: &Client, text: &str) -> Result<Vec<String>, String> {
@@ -50,55 +122,7 @@ async fn what_applications_write_is_answered_as_in_plaintext() {
         client.batch_execute(CREATE).await.unwrap();
     }
     let mut wrong = Vec::new();
-    for statement in [
-        // Of groups.
-        "SELECT owner, count(*) FROM accounts GROUP BY owner HAVING owner IS NOT NULL ORDER BY owner",
-        "SELECT coalesce(owner, 'none'), count(*) FROM accounts GROUP BY owner ORDER BY 2 DESC, min(id)",
-        "SELECT owner IS NULL AS gone, count(*) FROM accounts GROUP BY owner ORDER BY min(id)",
-        "SELECT CASE WHEN balance > 5 THEN owner ELSE 'low' END, balance FROM accounts GROUP BY owner, balance ORDER BY min(id)",
-        "SELECT count(*) FILTER (WHERE balance IS NULL) FROM accounts GROUP BY owner ORDER BY min(id)",
-        "SELECT balance, max(owner) FROM accounts GROUP BY balance HAVING max(balance) > 4 ORDER BY balance",
-        // Of a column that two tables share.
-        "SELECT owner, amount FROM accounts JOIN payments USING (owner) ORDER BY id",
-        "SELECT owner, count(*) FROM accounts LEFT JOIN payments USING (owner) GROUP BY owner ORDER BY owner NULLS FIRST",
-        "SELECT id FROM accounts JOIN payments USING (owner) WHERE owner = 'Ann' ORDER BY owner DESC, id",
-        // Of queries whose results have no names.
-        "SELECT * FROM (SELECT owner, id::text FROM accounts) x ORDER BY 2",
-        "SELECT * FROM (SELECT owner, count(*)::int, 5::bigint, pg_catalog.upper('x'), trim(' y ') FROM accounts GROUP BY owner) x ORDER BY count, owner",
-        "WITH x AS (SELECT balance, CASE WHEN id > 2 THEN 1 ELSE id END, extract(year FROM DATE '2020-02-03') FROM accounts) SELECT * FROM x ORDER BY id, balance",
-        "SELECT * FROM (SELECT owner, id + 1 FROM accounts) x ORDER BY 2",
-        "SELECT CASE WHEN id > 1 THEN owner ELSE owner END FROM accounts ORDER BY id",
-        // A parameter that nobody binds.
-        "UPDATE accounts SET owner = 'x', note = $1 WHERE id = 4",
-        "INSERT INTO accounts (id, note, owner) VALUES (5, $1, 'x')",
-        "UPDATE accounts SET balance = balance + 1, note = $1",
-        "SELECT id FROM accounts WHERE owner = $1",
-        "SELECT id FROM accounts WHERE owner = '$1' OR note = '$2'",
-        "PREPARE by_owner AS SELECT id FROM accounts WHERE owner = $1",
-        "EXECUTE by_owner ('Bob')",
-        // What is changed is a table.
-        "WITH accounts AS (SELECT 1 AS id) INSERT INTO accounts (id, owner) VALUES (6, 'Eve')",
-        "WITH accounts AS (SELECT 6 AS id) UPDATE accounts SET owner = 'Fay' WHERE owner = 'Eve'",
-        "WITH accounts AS (SELECT 6 AS id) DELETE FROM accounts WHERE owner = 'Fay' RETURNING id, owner",
-        // Comments of every kind.
-        "SELECT id /* ' -- */ FROM accounts -- owner = 'x'\n WHERE owner = 'Ann' /* /* */ */ ORDER BY id",
-        "SELECT owner, 'ä' /* €𝄞 */ AS \"ä\" FROM accounts WHERE owner = 'Ann' AND nothing = 1 /* é */",
-        // Numbers of other types than their columns.
-        "UPDATE accounts SET rate = rate * 0.1 RETURNING id, rate",
-        "UPDATE accounts SET rate = rate + 1e-3 WHERE id = 1 RETURNING rate",
-        "UPDATE accounts SET rate = rate * 3 - 1 RETURNING id, rate",
-        "UPDATE accounts SET rate = rate * 1e30 * 1e30 WHERE id = 1",
-        "UPDATE accounts SET balance = balance * 1.5 RETURNING id, balance",
-        "UPDATE accounts SET balance = balance * 0.5 - 0.5 WHERE balance > 2 RETURNING id, balance",
-        "UPDATE accounts SET balance = 2.5 WHERE id = 2 RETURNING balance",
-        "UPDATE accounts SET balance = -2.5 WHERE id = 2 RETURNING balance",
-        "INSERT INTO accounts (id, balance) VALUES (7, 1e3), (8, 3.49) RETURNING balance",
-        "UPDATE accounts SET balance = '2.5' WHERE id = 2",
-        "UPDATE accounts SET balance = balance * '1.5' WHERE id = 2",
-        "UPDATE accounts SET balance = balance * 1e10 WHERE id = 2",
-        // Chosen values.
-        "UPDATE accounts SET balance = CASE WHEN lower(note) = 'a' THEN 6 ELSE balance END RETURNING id, balance",
-    ] {
+    for statement in STATEMENTS {
         let expected = answered(&plain, statement).await;
         let found = answered(&encrypted, statement).await;
         if found != expected {
@@ -106,4 +130,29 @@ async fn what_applications_write_is_answered_as_in_plaintext() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is prepared holds the tables as they were: it is refused once they are others, and goes on where they are not.
+#[tokio::test]
+async fn a_prepared_statement_does_not_store_a_default_that_is_no_more() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let (client, other) = (connect(&proxy.uri("postgres")).await, connect(&proxy.uri("postgres")).await);
+    client.batch_execute(CREATE).await.unwrap();
+    client.batch_execute("ALTER TABLE accounts ALTER owner SET DEFAULT 'Yan'").await.unwrap();
+    let insert = client.prepare("INSERT INTO accounts (id) VALUES ($1)").await.unwrap();
+    client.execute(&insert, &[&20]).await.unwrap();
+    other
+        .batch_execute("CREATE TABLE others (id int); ALTER TABLE payments ADD COLUMN more text")
+        .await
+        .unwrap();
+    client.execute(&insert, &[&21]).await.unwrap();
+    other.batch_execute("ALTER TABLE accounts ALTER owner SET DEFAULT 'Zoe'").await.unwrap();
+    let refused = client.execute(&insert, &[&22]).await.unwrap_err();
+    let said = refused.as_db_error().unwrap();
+    assert_eq!((said.code().code(), said.message()), ("0A000", "cached plan must not change result type"));
+    let insert = client.prepare("INSERT INTO accounts (id) VALUES ($1)").await.unwrap();
+    client.execute(&insert, &[&23]).await.unwrap();
+    let owners = answered(&client, "SELECT owner FROM accounts WHERE id >= 20 ORDER BY id").await.unwrap();
+    assert_eq!(owners, ["owner", "Yan", "Yan", "Zoe", "3 rows"]);
 }

@@ -3,7 +3,8 @@
 use crate::dev::Dev;
 use crate::extended::connect;
 use arras_lab::private_postgres::PrivatePostgres;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use futures_util::SinkExt;
 use postgres_protocol::message::frontend;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -87,4 +88,28 @@ async fn large_rows_that_nobody_reads_take_no_memory_from_others_for_long() {
     let peak = proxy.peak_kib();
     drop(unread);
     assert!(peak < PEAK_KIB_MAX, "the process had {peak} KiB");
+}
+
+/// What has room already waits for no more: it would be for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_comes_in_large_pieces_is_not_in_its_own_way() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE letters (id int, body text)").await.unwrap();
+    let sink = client.copy_in::<_, Bytes>("COPY letters FROM STDIN").await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    sink.send(Bytes::from_static(b"1\t")).await.unwrap();
+    for _ in 0..6 {
+        sink.send(Bytes::from("w".repeat(8 << 20))).await.unwrap();
+    }
+    sink.send(Bytes::from_static(b"\n2\tshort\n")).await.unwrap();
+    assert_eq!(sink.finish().await.unwrap(), 2);
+    // The room that it had is there again.
+    let body = "v".repeat(40 << 20);
+    let insert = "INSERT INTO letters (id, body) VALUES (3, $1)";
+    assert_eq!(client.execute(insert, &[&body]).await.unwrap(), 1);
+    let lengths = client.query("SELECT body FROM letters ORDER BY id", &[]).await.unwrap();
+    let lengths: Vec<usize> = lengths.iter().map(|row| row.get::<_, &str>(0).len()).collect();
+    assert_eq!(lengths, [48 << 20, 5, 40 << 20]);
 }

@@ -14,12 +14,16 @@ const PLACES: u64 = 500;
 /// Rows before the first step: enough that their names say something of how they are drawn.
 const ROWS_FIRST: u64 = 130;
 
-/// What both twins' servers may see of a row: which searched value it has, if any, and its place in the order.
+/// What both twins' servers may see of a row: which searched value it has, if any, its place in the order, and how many elements
+/// its array has.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     id: i32,
     searched: Option<u64>,
     place: usize,
+    elements: u64,
+    /// The version that its array is of.
+    written: u64,
     /// How often it was written, and its value in the equality index.
     version: u64,
     turn: u64,
@@ -36,7 +40,18 @@ enum Step {
     Several(Vec<Row>),
     Unique(Row),
     Id(i32),
+    /// One of the elements of this row.
+    Element(Row, u64),
     Between(usize, usize),
+    /// The same, from one end or the other and no more than so many.
+    Sorted(usize, usize, i32, i64),
+    /// All, from one end or the other.
+    Ordered(i32, i64),
+    /// Sums over what is between.
+    Summed(usize, usize),
+    /// Any so many.
+    Some(i64),
+    Counted(usize, usize),
 }
 
 /// The workload: steps, drawn one by one beside what is there.
@@ -76,8 +91,9 @@ impl Workload {
         for _ in 0..number {
             // Entries of one value in one write are in an order of coins, which shows when some of them go.
             let searched = self.searched().filter(|_| number == 1);
+            let elements = self.below(4);
             let Some(place) = self.places.pop() else { break };
-            new.push(Row { id: self.next, searched, place, version: 0, turn: 0 });
+            new.push(Row { id: self.next, searched, place, elements, written: 0, version: 0, turn: 0 });
             self.next += 1;
         }
         self.rows.extend(&new);
@@ -86,8 +102,10 @@ impl Workload {
 
     fn update(&mut self) -> Option<Step> {
         let at = self.below(self.rows.len() as u64) as usize;
-        let fields: &[&[&str]] = &[&["e"], &["u"], &["r"], &["e", "r"], &["e", "u", "r"]];
+        let fields: &[&[&str]] =
+            &[&["e"], &["u"], &["r"], &["a"], &["e", "r"], &["a", "u"], &["a", "e", "u", "r"]];
         let fields = fields[self.below(fields.len() as u64) as usize];
+        let elements = self.below(4);
         let (searched, place) = (self.searched(), fields.contains(&"r").then(|| self.places.pop()).flatten());
         if fields.contains(&"r") && place.is_none() {
             return None;
@@ -100,6 +118,10 @@ impl Workload {
             row.searched = searched.filter(|value| Some(*value) != row.searched);
         }
         row.place = place.unwrap_or(row.place);
+        if fields.contains(&"a") {
+            row.elements = elements;
+            row.written = row.version;
+        }
         Some(Step::Update(*row, fields))
     }
 
@@ -115,7 +137,10 @@ impl Workload {
     }
 
     fn step(&mut self) -> Option<Step> {
-        Some(match self.below(12) {
+        let (from, limit) = (self.below(PLACES) as usize, 1 + self.below(30) as i64);
+        let until = from + self.below(60) as usize;
+        let direction = if self.below(2) == 0 { 1 } else { -1 };
+        Some(match self.below(18) {
             0 => {
                 let number = 1 + self.below(20);
                 self.insert(number)
@@ -127,10 +152,16 @@ impl Workload {
             8 => Step::Several((0..1 + self.below(6)).filter_map(|_| self.one()).collect()),
             9 => Step::Unique(self.one()?),
             10 => Step::Id(self.one()?.id),
-            _ => {
-                let from = self.below(PLACES) as usize;
-                Step::Between(from, from + self.below(60) as usize)
+            11 => Step::Sorted(from, until, direction, limit),
+            12 => Step::Ordered(direction, limit),
+            13 => Step::Summed(from, until),
+            14 => Step::Some(limit),
+            15 => Step::Counted(from, until),
+            16 => {
+                let row = self.one().filter(|row| row.elements > 0)?;
+                Step::Element(row, self.below(row.elements))
             }
+            _ => Step::Between(from, until),
         })
     }
 }
@@ -175,12 +206,27 @@ impl Contents {
             ("e", None) => format!("o{}{:06}", row.turn % 2, self.drawn("other", of, self.others)).into(),
             // Of each row and version one, in an order that says nothing.
             ("u", _) => format!("{:04}{of:010}", self.drawn("unique", of, 10_000)).into(),
+            ("a", _) => {
+                let elements: Vec<_> = (0..row.elements).map(|element| self.element(row, element)).collect();
+                elements.into()
+            }
             _ => self.ranged[row.place].into(),
         }
     }
 
+    /// An element of a row's array: of each row, version and place one.
+    fn element(&self, row: &Row, element: u64) -> bson::Bson {
+        let of = u64::try_from(row.id).unwrap() << 14 | row.written << 2 | element;
+        format!("{:04}{of:010}", self.drawn("element", of, 10_000)).into()
+    }
+
+    /// What is between two places.
+    fn between(&self, from: usize, to: usize) -> Document {
+        doc! { "r": { "$gte": self.ranged[from], "$lte": self.ranged[to] } }
+    }
+
     fn document(&self, row: &Row) -> Document {
-        doc! { "_id": row.id, "e": self.field(row, "e"), "u": self.field(row, "u"), "r": self.field(row, "r") }
+        doc! { "_id": row.id, "e": self.field(row, "e"), "u": self.field(row, "u"), "r": self.field(row, "r"), "a": self.field(row, "a") }
     }
 
     /// Carries a step out; how many documents it is about.
@@ -212,8 +258,26 @@ impl Contents {
             }
             Step::Unique(row) => running.find(doc! { "u": self.field(row, "u") }).len(),
             Step::Id(id) => running.find(doc! { "_id": id }).len(),
-            Step::Between(from, to) => {
-                running.find(doc! { "r": { "$gte": self.ranged[*from], "$lte": self.ranged[*to] } }).len()
+            Step::Element(row, element) => running.find(doc! { "a": self.element(row, *element) }).len(),
+            Step::Between(from, to) => running.find(self.between(*from, *to)).len(),
+            Step::Sorted(from, to, direction, limit) => {
+                let filter = self.between(*from, *to);
+                let find = doc! { "find": "t", "filter": filter, "sort": { "r": direction }, "limit": limit };
+                running.query(find).len()
+            }
+            Step::Ordered(direction, limit) => {
+                running.query(doc! { "find": "t", "sort": { "r": direction }, "limit": limit }).len()
+            }
+            Step::Some(limit) => running.query(doc! { "find": "t", "limit": limit }).len(),
+            Step::Summed(from, to) => {
+                let group =
+                    doc! { "$group": { "_id": null, "sum": { "$sum": "$r" }, "count": { "$sum": 1 } } };
+                let pipeline = vec![doc! { "$match": self.between(*from, *to) }, group];
+                running.query(doc! { "aggregate": "t", "pipeline": pipeline, "cursor": {} }).len()
+            }
+            Step::Counted(from, to) => {
+                let reply = running.run(doc! { "count": "t", "query": self.between(*from, *to) });
+                usize::try_from(reply.get_i32("n").unwrap()).unwrap()
             }
         }
     }
@@ -232,6 +296,7 @@ fn a_random_workload_on_two_random_databases_looks_equal() {
         running.create_index(index("e", doc! { "e": 1 }, false, serves("eq")));
         running.create_index(index("u", doc! { "u": 1 }, true, serves("eq")));
         running.create_index(index("r", doc! { "r": 1 }, false, serves("range")));
+        running.create_index(index("a", doc! { "a": 1 }, false, serves("eq")));
     }
     twins::compare("making indexes", &mut twins, &mut random, &mut failures);
     let mut workload = Workload::new(seed);

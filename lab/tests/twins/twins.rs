@@ -122,10 +122,17 @@ impl Running {
         self.system.client()
     }
 
-    pub(super) fn run(&self, command: Document) {
+    pub(super) fn run(&self, command: Document) -> Document {
         let mut command = command;
         command.insert("$db", "test");
-        self.client().command(&command).unwrap();
+        self.client().command(&command).unwrap()
+    }
+
+    /// All that a command with a cursor returns.
+    pub(super) fn query(&self, command: Document) -> Vec<Document> {
+        let mut command = command;
+        command.insert("$db", "test");
+        self.client().query(&command).unwrap()
     }
 
     pub(super) fn create_index(&self, index: Document) {
@@ -138,7 +145,7 @@ impl Running {
     }
 
     pub(super) fn find(&self, filter: Document) -> Vec<Document> {
-        self.client().query(&doc! { "find": "t", "filter": filter, "$db": "test" }).unwrap()
+        self.query(doc! { "find": "t", "filter": filter })
     }
 
     fn update(&self, filter: Document, set: Document, multi: bool) {

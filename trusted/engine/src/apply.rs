@@ -140,8 +140,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let steps = steps.in_order(&mut self.settings.random.rng());
         let performed = self.perform_recording(collection, &facts, steps, changes).await;
         // A staged change that is dropped makes its index load itself again before the next use.
+        let applied = applied(&performed);
+        samples.into_iter().for_each(|change: SampleChange| change.end(applied));
         performed.map_err(error::write)?;
-        samples.into_iter().for_each(SampleChange::applied);
         for stage in staged {
             self.repair(stage.commit());
         }
@@ -241,11 +242,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             self.intents.perform(&*self.channel, of_indexes, Vec::new()).await?;
         }
         let performed = self.intents.perform(&*self.channel, steps, changes).await;
-        let applied = match &performed {
-            Ok(()) => Some(true),
-            Err(failed) if failed.nothing_applied() => Some(false),
-            Err(_) => None,
-        };
+        let applied = applied(&performed);
         facts.iter().for_each(|change| change.end(applied));
         if was_unrecorded && performed.as_ref().err().is_none_or(WriteError::is_recorded) {
             collection.unrecorded.store(false, Ordering::SeqCst);
@@ -300,6 +297,15 @@ impl<S: Storage> State for LocalStore<S> {
 
 fn is_range(part: &Part) -> bool {
     matches!(part.half.serves(), Serves::Range)
+}
+
+/// Whether a write was applied; none if nobody knows.
+fn applied(performed: &Result<(), WriteError>) -> Option<bool> {
+    match performed {
+        Ok(()) => Some(true),
+        Err(failed) if failed.nothing_applied() => Some(false),
+        Err(_) => None,
+    }
 }
 
 /// What each revision takes from an index and adds to it.

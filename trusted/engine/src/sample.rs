@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Documents of a sample when it is begun. It is thinned when there are twice as many, and taken anew when a quarter is left.
+/// Documents of a sample when it is begun. It is thinned when there are twice as many, and taken anew when a quarter is left of
+/// what it had then.
 const ROWS: usize = 512;
 /// Most keys of a sample: documents with arrays have many.
 const KEYS_MAX: usize = 8192;
@@ -30,6 +31,8 @@ pub struct LiveSample(Mutex<Option<Sample>>);
 struct Sample {
     /// The last row that would be in it; none: all are.
     upto: Option<RowId>,
+    /// Rows that it had when it was begun or thinned.
+    begun: usize,
     rows: BTreeMap<RowId, Vec<Vec<u8>>>,
     /// How many entries each key has.
     keys: BTreeMap<Vec<u8>, u64>,
@@ -84,12 +87,18 @@ impl Sample {
         for row in gone {
             self.set(row, None);
         }
-        self.upto = self.rows.keys().next_back().copied();
+        self.end_at(self.rows.keys().next_back().copied());
+    }
+
+    /// It has what there is of rows up to one.
+    fn end_at(&mut self, upto: Option<RowId>) {
+        self.upto = upto;
+        self.begun = self.rows.len();
     }
 
     /// Too much of it is gone to say anything.
     fn is_worn(&self) -> bool {
-        self.upto.is_some() && self.rows.len() < ROWS / 4 && self.entries < KEYS_MAX / 4
+        self.upto.is_some() && self.rows.len() < self.begun / 4
     }
 
     /// How many of all stand for one of the sample.
@@ -117,7 +126,7 @@ impl Sample {
             return self.keys.len() as u64;
         }
         let (sampled, single) = (self.entries as f64, self.single as f64);
-        let all = (sampled * self.scale(documents)).max(1.0);
+        let all = (sampled * self.scale(documents)).max(met).max(1.0);
         let distinct = sampled * met / (sampled - single + single * sampled / all).max(1.0);
         distinct.clamp(met, all).round() as u64
     }
@@ -150,7 +159,7 @@ impl LiveSample {
             last = Some(row);
         }
         if !all && sample.upto.is_none() {
-            sample.upto = last;
+            sample.end_at(last);
         }
         *self.lock() = Some(sample);
     }
@@ -178,12 +187,17 @@ impl SampleChange {
         (!rows.is_empty()).then(|| Self { part: Arc::clone(part), rows })
     }
 
-    /// The write is applied.
-    pub(super) fn applied(self) {
-        if let Some(sample) = self.part.sample.lock().as_mut() {
-            for (row, keys) in self.rows {
-                sample.set(row, keys);
+    /// What became of the write: `applied`, none if nobody knows. Of what nobody knows a sample is taken anew.
+    pub(super) fn end(self, applied: Option<bool>) {
+        let mut sample = self.part.sample.lock();
+        match (&mut *sample, applied) {
+            (Some(sample), Some(true)) => {
+                for (row, keys) in self.rows {
+                    sample.set(row, keys);
+                }
             }
+            (_, None) => *sample = None,
+            (_, Some(_)) => {}
         }
     }
 }

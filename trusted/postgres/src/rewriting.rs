@@ -21,7 +21,7 @@ const UNCOUNTED_PARTS: usize = 4096;
 /// Bytes that there are at least for statements that are read.
 const READING_BYTES_MIN: usize = 128 * 1024 * 1024;
 /// Bytes that there are at least for what is kept.
-const KEPT_BYTES_MIN: usize = 16 * 1024 * 1024;
+const KEPT_BYTES_MIN: usize = 64 * 1024 * 1024;
 
 /// What sessions share that rewrite statements.
 pub struct Rewriting {
@@ -42,17 +42,17 @@ pub struct Rewriting {
 
 impl Rewriting {
     /// Rewrites statements on the columns that `schema` declares. Of so many bytes, statements that are being read may hold
-    /// half, requests and replies three sixteenths each, what is kept the rest; each as much as it must have at least.
+    /// seven sixteenths, what is kept a quarter, requests and replies the rest; each as much as it must have at least.
     #[must_use]
     pub fn new(schema: Arc<Schema>, columns: Arc<dyn Columns>, memory_bytes: usize) -> Self {
-        let sixteenth = memory_bytes / 16;
+        let part = memory_bytes / 32;
         Self {
             schema,
             columns,
-            requests: MessageRoom::new(3 * sixteenth, MESSAGE_BYTES_MAX),
-            replies: MessageRoom::new(3 * sixteenth, MESSAGE_BYTES_MAX),
-            kept: Room::new((2 * sixteenth).max(KEPT_BYTES_MIN)),
-            reading: Room::new((8 * sixteenth).max(READING_BYTES_MIN)),
+            requests: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
+            replies: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
+            kept: Room::new((8 * part).max(KEPT_BYTES_MIN)),
+            reading: Room::new((14 * part).max(READING_BYTES_MIN)),
             changes: AtomicU64::new(0),
             freshness: None,
         }

@@ -12,9 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Messages up to this size, in bytes, are not worth counting: a session's buffers cost as much.
-const UNCOUNTED_BYTES: usize = 64 * 1024;
+pub(crate) const UNCOUNTED_BYTES: usize = 64 * 1024;
 /// Messages up to this size have a third of the room for themselves.
 const USUAL_BYTES: usize = 1024 * 1024;
+/// Bytes that there are for them at least.
+const USUAL_BYTES_MIN: usize = 16 * 1024 * 1024;
 /// Bytes of a permit.
 const PERMIT_BYTES: usize = 1024;
 /// How long somebody waits for memory.
@@ -30,6 +32,8 @@ pub(crate) struct Room {
     /// Bytes that there are in all.
     pub(crate) bytes: usize,
     waiting: AtomicUsize,
+    /// How often there was none for somebody.
+    refused: AtomicUsize,
 }
 
 /// Room for messages on their way.
@@ -41,8 +45,8 @@ pub(crate) struct MessageRoom {
 impl MessageRoom {
     /// So many bytes, or as many as one message of the largest size needs.
     pub(crate) fn new(bytes: usize, message_bytes_max: usize) -> Self {
-        let usual = bytes / 3;
-        Self { usual: Room::new(usual), large: Room::new((bytes - usual).max(message_bytes_max)) }
+        let (usual, large) = (bytes / 3, (bytes - bytes / 3).max(message_bytes_max));
+        Self { usual: Room::new(usual.max(USUAL_BYTES_MIN)), large: Room::new(large) }
     }
 
     fn part(&self, bytes: usize) -> &Room {
@@ -52,6 +56,11 @@ impl MessageRoom {
     /// Waits for room for a message of so many bytes; `None` if it is too small to count. 53200 if there is none for too long.
     pub(crate) async fn share(&self, bytes: usize) -> Result<Option<Share>, SqlError> {
         if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.part(bytes).share(bytes).await.map(Some) }
+    }
+
+    /// The same for who has some already, and waits for no more; else 53200.
+    pub(crate) fn try_message(&self, bytes: usize) -> Result<Option<Share>, SqlError> {
+        if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.try_share(bytes).map(Some) }
     }
 
     /// Room for so many bytes of rows if it is there; else 53200.
@@ -100,7 +109,12 @@ impl Drop for Waiting<'_> {
 impl Room {
     pub(crate) fn new(bytes: usize) -> Self {
         let permits = (bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
-        Self { permits: Arc::new(Semaphore::new(permits)), bytes, waiting: AtomicUsize::new(0) }
+        Self {
+            permits: Arc::new(Semaphore::new(permits)),
+            bytes,
+            waiting: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        }
     }
 
     /// Waits for so many bytes; 53200 if there are none for too long.
@@ -119,12 +133,17 @@ impl Room {
     /// So many bytes if they are there; else 53200.
     pub(crate) fn try_share(&self, bytes: usize) -> Result<Share, SqlError> {
         let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes));
-        permit.map(|permit| Share::of(permit, bytes)).map_err(|_| full())
+        permit.map(|permit| Share::of(permit, bytes)).map_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            full()
+        })
     }
 
     async fn others_wait(&self, from: Instant) {
+        let refused = self.refused.load(Ordering::Relaxed);
         sleep_until(from).await;
-        while self.waiting.load(Ordering::Relaxed) == 0 {
+        // Who does not wait has gone away with nothing.
+        while self.waiting.load(Ordering::Relaxed) == 0 && self.refused.load(Ordering::Relaxed) == refused {
             sleep(LOOK).await;
         }
     }
@@ -135,14 +154,9 @@ impl Share {
         Self { _permit: permit, bytes, since: Instant::now() }
     }
 
-    /// Since when it is had.
-    pub(crate) fn since(&self) -> Instant {
-        self.since
-    }
-
-    /// One in place of another that was had since then.
-    pub(crate) fn had_since(self, since: Option<Instant>) -> Self {
-        Self { since: since.unwrap_or(self.since), ..self }
+    /// The bytes that it is of.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -196,6 +210,7 @@ mod tests {
             usual.push(room.try_share(USUAL_BYTES).unwrap());
         }
         assert!(room.try_share(USUAL_BYTES).is_err() && room.share(UNCOUNTED_BYTES).await.unwrap().is_none());
-        assert!(MessageRoom::new(0, ALL).try_share(ALL).is_ok(), "one fits always");
+        let least = MessageRoom::new(0, ALL);
+        assert!(least.try_share(ALL).is_ok() && least.try_share(USUAL_BYTES).is_ok(), "one fits always");
     }
 }

@@ -81,11 +81,28 @@ fn a_sample_of_all_is_exact_and_one_that_lost_most_is_taken_anew() {
     assert!(!sample.is_worn() && sample.keys.is_empty() && sample.single == 0, "it has all there is");
     let mut sample = grown(2, |number| number);
     let rows: Vec<RowId> = sample.rows.keys().copied().collect();
-    for row in rows.iter().skip(ROWS / 4 - 1) {
+    assert!(sample.begun >= ROWS);
+    for row in rows.iter().skip(sample.begun / 4 - 1) {
         assert!(!sample.is_worn());
         sample.set(*row, None);
     }
     assert!(sample.is_worn());
+}
+
+#[test]
+fn a_sample_of_few_large_documents_is_not_taken_again_and_again() {
+    let live = LiveSample::default();
+    assert!(live.is_wanted());
+    let mut first: Vec<RowId> = rows(4).take(20).collect();
+    first.sort_unstable();
+    live.begin(first.iter().map(|row| (*row, vec![key(1)])), false);
+    assert!(!live.is_wanted());
+    // As many keys as it may have, of one document.
+    live.begin(first.iter().map(|row| (*row, (0..9_000).map(key).collect())), false);
+    assert!(!live.is_wanted());
+    // More were read than there are by now: nothing is said that cannot be.
+    live.begin(first.iter().zip(0..).map(|(row, number)| (*row, vec![key(number)])), false);
+    assert_eq!((live.distinct(0), live.between(&key(0), &key(9), 0)), (Some(20), Some(0)));
 }
 
 #[test]

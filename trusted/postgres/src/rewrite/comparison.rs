@@ -395,22 +395,39 @@ impl Analysis<'_> {
             self.replace_with_term(&column, term);
             return self.query_of_term(query, scope, term, &column);
         }
+        if let Some(list) = members(right) {
+            // `<> ALL` is looked at as what it denies.
+            let is_not = *op == BinaryOperator::NotEq && word == "ANY";
+            return self.any_of_members(&column, list, is_not, &reader);
+        }
         let term = self.need(&column, &reader, Some(Term::Equality))?;
         self.replace_with_term(&column, term);
-        if let Some(list) = members(right) {
-            for member in list {
-                let Some(value) = constant(self.lexemes, member) else {
-                    return Err(self.unreadable(&column, &format!("{reader} beside a computed value")));
-                };
-                self.replace_constant(&value, Form::Equality(column.encryption.clone()))?;
-            }
-            return Ok(());
-        }
         let Some(value) = constant(self.lexemes, right) else {
             return Err(self.unreadable(&column, &format!("{reader} beside a computed array")));
         };
         let value = self.array_of(value)?;
         self.replace_constant(&value, Form::EqualityArray(column.encryption.clone()))
+    }
+
+    /// `= ANY (ARRAY[1, 2])`: as `IN (1, 2)` is.
+    fn any_of_members(
+        &mut self,
+        column: &Reference,
+        list: &[Expr],
+        is_not: bool,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        let by_order = column.encryption.order.filter(|_| column.encryption.equality.is_none());
+        let by_ends = by_order.is_some_and(|order| self.goes_by_ends(order, is_not));
+        let term = self.need(column, reader, by_ends.then_some(Term::Equality))?;
+        self.replace_with_term(column, term);
+        for member in list {
+            let Some(value) = constant(self.lexemes, member) else {
+                return Err(self.unreadable(column, &format!("{reader} beside a computed value")));
+            };
+            self.replace_compared(&value, Self::equal_form(&column.encryption, term))?;
+        }
+        Ok(())
     }
 
     /// A constant as an array: the members that its text says.

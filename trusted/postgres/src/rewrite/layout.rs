@@ -567,5 +567,10 @@ fn relation_of<'c>(columns: impl IntoIterator<Item = &'c Ident>, declared: &Decl
         terms: true,
         merged: false,
     };
-    Relation { name: None, schema: None, columns: Some(names.into_iter().map(column).collect()) }
+    Relation {
+        name: None,
+        schema: None,
+        derived: false,
+        columns: Some(names.into_iter().map(column).collect()),
+    }
 }

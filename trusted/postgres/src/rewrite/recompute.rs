@@ -164,7 +164,13 @@ impl Analysis<'_> {
                 let mut parts = Vec::new();
                 for argument in list.args.iter().filter_map(super::expression::argument_of) {
                     let Some(part) = self.computable(argument, of, scope)? else { return Ok(None) };
-                    parts.push(part);
+                    // Beside a `real`, digits are one here.
+                    parts.push(match part {
+                        Expression::Number(text, of) if of.kind == ColumnType::Real => {
+                            Expression::Constant(text, of)
+                        }
+                        part => part,
+                    });
                 }
                 Ok(Some(Expression::Coalesce(parts)))
             }

@@ -21,6 +21,8 @@ pub(super) struct Relation {
     pub(super) name: Option<String>,
     /// The schema of a table that is named without an alias.
     pub(super) schema: Option<String>,
+    /// It is a query's result, whose columns may have other names than is thought.
+    pub(super) derived: bool,
     /// Its columns; none if they are not known: a function's, a table made by this transaction.
     pub(super) columns: Option<Vec<RelationColumn>>,
 }
@@ -35,11 +37,11 @@ impl Relation {
         };
         let schema = alias.is_none().then(|| table.schema.clone());
         let name = Some(alias.unwrap_or_else(|| table.name.clone()));
-        Self { name, schema, columns: Some(table.columns.iter().map(column).collect()) }
+        Self { name, schema, derived: false, columns: Some(table.columns.iter().map(column).collect()) }
     }
 
     pub(super) fn unknown(name: Option<String>) -> Self {
-        Self { name, schema: None, columns: None }
+        Self { name, schema: None, derived: false, columns: None }
     }
 
     pub(super) fn is_encrypted(&self) -> bool {

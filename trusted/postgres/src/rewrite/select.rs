@@ -189,8 +189,12 @@ impl Analysis<'_> {
             };
             RelationColumn { name, encryption, terms, merged: false }
         };
-        let relation =
-            Relation { name, schema: None, columns: Some(results.into_iter().map(column).collect()) };
+        let relation = Relation {
+            name,
+            schema: None,
+            derived: true,
+            columns: Some(results.into_iter().map(column).collect()),
+        };
         self.watch_relation(&relation);
         relation
     }

@@ -57,6 +57,16 @@ impl FoldedRow {
         Self { form, left: total, head, columns: 0, column, shown, done: 0, counted: 0, shares }
     }
 
+    /// The room that it has had the longest.
+    pub(super) fn had(&self) -> Option<&Share> {
+        self.shares.first()
+    }
+
+    /// The room of what is shown of it.
+    pub(super) fn into_room(self) -> Vec<Share> {
+        self.shares
+    }
+
     /// Bytes of it that have not come.
     pub(super) fn left(&self) -> usize {
         self.left

@@ -43,13 +43,13 @@ pub(super) async fn pass(
     let mut inbox = Inbox::new();
     let (mut rest, mut out) = (0, Vec::new());
     // What is left of a message is not passed on.
-    let (mut drops, mut room, mut folded) = (false, None, None::<Box<FoldedRow>>);
+    let (mut drops, mut room, mut folded) = (false, Vec::new(), None::<Box<FoldedRow>>);
     loop {
         rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
         drops &= rest > 0;
         let (mut needed, mut is_done) = (0, false);
         if let Some(row) = folded.take() {
-            match read_folded(row, &mut inbox, rewriting, &mut out) {
+            match read_folded(row, &mut inbox, rewriting, (&mut out, &mut room)) {
                 Ok(row) => folded = row,
                 Err((left, error)) => {
                     shared.state().fail_statement(&error, &mut out);
@@ -72,21 +72,21 @@ pub(super) async fn pass(
                 }
             }
             shared.tell_waiting();
-            if read > 0 || room.is_none() {
+            if read > 0 || room.is_empty() {
                 inbox.shrink();
                 is_done = true;
             }
         }
         // What a large message was has its room until its client has it.
         let written = write(shared, to, &mut out, whole, rest == 0 || drops);
-        if let Err(end) = within(rewriting, room.as_ref(), written).await {
+        if let Err(end) = within(rewriting, (&room, &folded), written).await {
             return end;
         }
-        room = room.filter(|_| !is_done);
-        if needed > 0 && room.is_none() {
+        room.retain(|_| !is_done);
+        if needed > 0 && room.is_empty() {
             match room_for(rewriting, needed).await {
                 Ok(share) => {
-                    room = share;
+                    room.extend(share);
                     inbox.make_room(needed);
                 }
                 Err(error) if inbox.there().first() == Some(&b'D') => {
@@ -107,10 +107,11 @@ pub(super) async fn pass(
 /// Writes for as long as the room of what is written may be had.
 async fn within(
     rewriting: &Rewriting,
-    room: Option<&Share>,
+    (room, folded): (&[Share], &Option<Box<FoldedRow>>),
     write: impl Future<Output = Result<(), End>>,
 ) -> Result<(), End> {
-    rewriting.replies.giving_up(room, write).await.map_err(End::Violation)?
+    let had = room.first().or_else(|| folded.as_ref().and_then(|row| row.had()));
+    rewriting.replies.giving_up(had, write).await.map_err(End::Violation)?
 }
 
 /// Passes on what has come of the rest of a message, or drops it; how much of it is still to come.
@@ -128,7 +129,7 @@ fn read_folded(
     mut row: Box<FoldedRow>,
     inbox: &mut Inbox,
     rewriting: &Rewriting,
-    out: &mut Vec<u8>,
+    (out, room): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<Option<Box<FoldedRow>>, (usize, SqlError)> {
     let (read, opened) = row.read(inbox.there(), rewriting);
     inbox.passed(read);
@@ -136,6 +137,7 @@ fn read_folded(
         Ok(()) if row.left() > 0 => Ok(Some(row)),
         Ok(()) => {
             row.show(out);
+            room.extend(row.into_room());
             Ok(None)
         }
         Err(error) => Err((row.left(), error)),

@@ -18,7 +18,7 @@ use crate::plan::{
     Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value,
 };
 use crate::replies;
-use crate::room::Share;
+use crate::room::{Share, UNCOUNTED_BYTES};
 use crate::values::{Argument, Inputs, enter, stored_terms};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ pub(super) struct CopyingIn {
     statement: Arc<Statement>,
     rows: u64,
     /// What a row takes of which the end has not come.
-    pub(super) held: Option<Share>,
+    pub(super) held: Vec<Share>,
     /// The client is told at the end that the database is ready.
     simple: bool,
 }
@@ -358,7 +358,7 @@ impl Requests<'_> {
         }
         let reader = RowReader::new(copy.format.clone(), copy.table.clone(), copy.names.clone());
         let table = Arc::new(CopiedTable::new(copy));
-        self.copying = Some(CopyingIn { reader, table, statement, rows: 0, held: None, simple });
+        self.copying = Some(CopyingIn { reader, table, statement, rows: 0, held: Vec::new(), simple });
         Ok(())
     }
 
@@ -367,7 +367,7 @@ impl Requests<'_> {
         let Some(mut copying) = self.copying.take() else { return Ok(false) };
         let outcome = match kind {
             b'd' => match copying.reader.read(body) {
-                Ok(rows) => match self.hold_row(&mut copying).await {
+                Ok(rows) => match self.hold_row(&mut copying) {
                     Ok(()) => self.store(&mut copying, rows).await.map(|()| false),
                     Err(error) => Err(error),
                 },
@@ -408,11 +408,18 @@ impl Requests<'_> {
     }
 
     /// Has room for what came of a row whose end has not.
-    async fn hold_row(&self, copying: &mut CopyingIn) -> Result<(), SqlError> {
-        // Given back before more is waited for.
-        let since = copying.held.take().map(|share| share.since());
-        let share = self.rewriting.requests.share(copying.reader.held_bytes()).await?;
-        copying.held = share.map(|share| share.had_since(since));
+    fn hold_row(&mut self, copying: &mut CopyingIn) -> Result<(), SqlError> {
+        let bytes = copying.reader.held_bytes();
+        if bytes <= UNCOUNTED_BYTES {
+            copying.held.clear();
+            return Ok(());
+        }
+        // What the message had is the row's. Nobody waits who has some.
+        copying.held.extend(self.room.take());
+        let counted: usize = copying.held.iter().map(Share::bytes).sum();
+        if bytes > counted + UNCOUNTED_BYTES {
+            copying.held.push(self.rewriting.requests.try_share(bytes - counted)?);
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 mod beside;
 mod comments;
 mod computing;
+mod current;
 mod planning;
 mod tables;
 mod targets;
@@ -26,6 +27,7 @@ use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
 use crate::values::{Inputs, stored_terms};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 
@@ -50,7 +52,9 @@ pub(super) struct Requests<'a> {
     to: &'a mut ToSide,
     /// Not written yet.
     pub(super) out: Vec<u8>,
-    /// Room that a large message had, until what is made of it is written.
+    /// Room of a large message that comes.
+    pub(super) room: Option<Share>,
+    /// Room that one had, until what is made of it is written.
     out_room: Option<Share>,
     /// Rows are taken from the client.
     pub(super) copying: Option<CopyingIn>,
@@ -84,6 +88,7 @@ pub(super) async fn pass(
         sees_the_past: false,
         to,
         out: Vec::new(),
+        room: None,
         out_room: None,
         copying: None,
         rows: LateRows::Pass,
@@ -103,14 +108,13 @@ pub(super) async fn pass(
 impl Requests<'_> {
     async fn run(&mut self, mut from: FromSide) -> Ended {
         let mut inbox = Inbox::new();
-        let mut room: Option<Share> = None;
         loop {
             while let Some(head) = head(&inbox)? {
                 let there = inbox.there();
                 if let Some(message) = there.get(..head.total) {
                     self.message(head.kind, message).await?;
                     inbox.passed(head.total);
-                    if let Some(room) = room.take() {
+                    if let Some(room) = self.room.take() {
                         self.out_room = Some(room);
                         self.write().await?;
                     }
@@ -134,9 +138,15 @@ impl Requests<'_> {
                     let came = there.len();
                     inbox.passed(came);
                     self.rest(&mut inbox, &mut from, head.total - came, false).await?;
-                } else if room.is_none() {
-                    match self.rewriting.requests.share(head.total).await {
-                        Ok(share) => room = share,
+                } else if self.room.is_none() {
+                    let has_some = self.copying.as_ref().is_some_and(|copying| !copying.held.is_empty());
+                    let requests = &self.rewriting.requests;
+                    let share = match has_some {
+                        true => requests.try_message(head.total),
+                        false => requests.share(head.total).await,
+                    };
+                    match share {
+                        Ok(share) => self.room = share,
                         Err(error) => {
                             self.refuse(head.kind, error);
                             let came = there.len();
@@ -155,17 +165,22 @@ impl Requests<'_> {
             if self.shared.state().terminated {
                 return Ok(());
             }
-            if room.is_none() {
+            if self.room.is_none() {
                 inbox.shrink();
             }
-            self.fill(&mut inbox, &mut from, room.as_ref()).await?;
+            self.fill(&mut inbox, &mut from).await?;
         }
     }
 
+    /// The room that is had the longest.
+    fn had(&self) -> Option<&Share> {
+        let of_rows = self.copying.as_ref().and_then(|copying| copying.held.first());
+        self.out_room.as_ref().or(of_rows).or(self.room.as_ref())
+    }
+
     /// Reads more, of a message that has room or of rows that do.
-    async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide, room: Option<&Share>) -> Ended {
-        let of_rows = self.copying.as_ref().and_then(|copying| copying.held.as_ref());
-        let came = self.rewriting.requests.giving_up(room.or(of_rows), inbox.fill(from)).await;
+    async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide) -> Ended {
+        let came = self.rewriting.requests.giving_up(self.had(), inbox.fill(from)).await;
         match came.map_err(End::Violation)? {
             Ok(1..) => Ok(()),
             Ok(0) | Err(_) => {
@@ -179,7 +194,7 @@ impl Requests<'_> {
     async fn rest(&mut self, inbox: &mut Inbox, from: &mut FromSide, mut rest: usize, pass: bool) -> Ended {
         while rest > 0 {
             self.write().await?;
-            self.fill(inbox, from, None).await?;
+            self.fill(inbox, from).await?;
             let came = rest.min(inbox.there().len());
             if pass {
                 self.out.extend_from_slice(inbox.there().get(..came).unwrap_or_default());
@@ -192,14 +207,16 @@ impl Requests<'_> {
 
     pub(super) async fn write(&mut self) -> Ended {
         if self.out.is_empty() {
+            self.out_room = None;
             return Ok(());
         }
+        let of_rows = self.copying.as_ref().and_then(|copying| copying.held.first());
+        let had = self.out_room.as_ref().or(of_rows).or(self.room.as_ref());
         let written = async {
             self.to.write_all(&self.out).await?;
             self.to.flush().await
         };
-        let written: Result<std::io::Result<()>, _> =
-            self.rewriting.requests.giving_up(self.out_room.as_ref(), written).await;
+        let written: Result<std::io::Result<()>, _> = self.rewriting.requests.giving_up(had, written).await;
         if written.map_err(End::Violation)?.is_err() {
             // What the database said last, or that it is gone, comes the other way.
             std::future::pending::<()>().await;
@@ -484,12 +501,22 @@ impl Requests<'_> {
         physical::check_count(&rewritten)?;
         let sent = rewritten.extended_text();
         // About what the texts, their pieces and a plan's parts take.
-        let share = self.rewriting.keep(4096 + 4 * (text.len() + sent.len()))?;
+        let share = self.rewriting.keep(4096 + 2 * (text.len() + sent.len()))?;
         let texts = Texts { client: text.to_owned(), span, sent };
-        let shape = Mutex::default();
-        let statement =
-            Statement { texts, rewritten, before, after, program, naming, shape, types, _share: Some(share) };
-        Ok(Some(Arc::new(statement)))
+        let (shape, planned) = (Mutex::default(), AtomicU64::new(self.rewriting.changes()));
+        let kept = Statement {
+            texts,
+            rewritten,
+            before,
+            after,
+            program,
+            naming,
+            shape,
+            types,
+            planned,
+            _share: Some(share),
+        };
+        Ok(Some(Arc::new(kept)))
     }
 
     async fn bind(&mut self, message: &[u8], asked: Bind<'_>) -> Ended {
@@ -500,7 +527,11 @@ impl Requests<'_> {
             return Ok(());
         };
         let readable = self.shared.state().settings.require_readable();
-        if let Err(error) = readable {
+        let current = match readable {
+            Ok(()) => self.require_current(&statement).await,
+            refused => refused,
+        };
+        if let Err(error) = current {
             self.refuse(b'B', error);
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! New values from old ones: arithmetic as PostgreSQL's on one type.
+//! New values from old ones: arithmetic as PostgreSQL's, in the types that it computes in.
 
 use super::{Inputs, datum};
 use crate::catalog::Encryption;
@@ -7,66 +7,47 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Computation, Expression, Source};
 
+/// A value, and the type that PostgreSQL has it in.
+struct Typed {
+    datum: Datum,
+    kind: ColumnType,
+}
+
 impl Computation {
     /// The value, as text; none is NULL. `inputs.read` is the row that was read.
     ///
     /// # Errors
-    /// A parameter or a column is no value of its type; the result leaves its type, as PostgreSQL would say.
+    /// A parameter or a column is no value of its type; a result leaves its type, as PostgreSQL would say.
     pub fn evaluate(&self, inputs: Inputs<'_>) -> Result<Option<String>, SqlError> {
-        let value = evaluate(&self.expression, &self.column, inputs)?;
-        let assigned = |value| assigned(value, &self.column)?.storable(&self.column);
-        value.map(|value| Ok(assigned(value)?.to_text(self.column.kind))).transpose()
+        let Some(value) = evaluate(&self.expression, &self.column, inputs)? else { return Ok(None) };
+        let value = assigned(value, &self.column)?.storable(&self.column)?;
+        Ok(Some(value.to_text(self.column.kind)))
     }
-}
-
-/// A result of a wider type as it is assigned to the column.
-fn assigned(value: Datum, column: &Encryption) -> Result<Datum, SqlError> {
-    match (value, column.kind) {
-        (Datum::Numeric(number), kind) if kind.is_integer() => {
-            number.rounded().map(Datum::Integer).ok_or_else(|| out_of_range(column))
-        }
-        (Datum::Double(number), ColumnType::Real) => {
-            let rounded = number as f32;
-            if rounded.is_infinite() && number.is_finite() {
-                return Err(overflow());
-            }
-            if rounded == 0.0 && number != 0.0 {
-                let underflow = "value out of range: underflow";
-                return Err(SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, underflow));
-            }
-            Ok(Datum::Real(rounded))
-        }
-        (value, _) => Ok(value),
-    }
-}
-
-/// A number in digits beside values of a column: `real` takes it as a double, whole numbers take it as a decimal if it is none.
-fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Option<Datum>, SqlError> {
-    let kind = match of.kind {
-        ColumnType::Real => ColumnType::DoublePrecision,
-        kind if kind.is_integer() && text.contains(['.', 'e', 'E']) => ColumnType::Numeric(None),
-        _ => return datum(&Source::Constant(Some(text.to_owned())), of, inputs),
-    };
-    Datum::from_text(kind, text).map(Some)
 }
 
 fn evaluate(
     expression: &Expression,
     column: &Encryption,
     inputs: Inputs<'_>,
-) -> Result<Option<Datum>, SqlError> {
+) -> Result<Option<Typed>, SqlError> {
+    let typed = |value: Option<Datum>, kind| value.map(|datum| Typed { datum, kind });
     match expression {
         Expression::Read(index, of) => {
             let value = datum(&Source::Read(*index), of, inputs)?;
-            // A column of another type joins in the type of the one that is set.
-            if of.kind == column.kind {
-                return Ok(value);
+            if of.kind == column.kind || (is_number(of.kind) && is_number(column.kind)) {
+                return Ok(typed(value, of.kind));
             }
-            value.map(|value| Datum::from_text(column.kind, &value.to_text(of.kind))).transpose()
+            // A column of another type joins in the type of the one that is set.
+            let value = value.map(|value| Datum::from_text(column.kind, &value.to_text(of.kind)));
+            Ok(typed(value.transpose()?, column.kind))
         }
-        Expression::Parameter(number, of) => datum(&Source::Parameter(*number), of, inputs),
-        Expression::Constant(text, of) => datum(&Source::Constant(Some(text.clone())), of, inputs),
-        Expression::Number(text, of) => number(text, of, inputs),
+        Expression::Parameter(number, of) => {
+            Ok(typed(datum(&Source::Parameter(*number), of, inputs)?, of.kind))
+        }
+        Expression::Constant(text, of) => {
+            Ok(typed(datum(&Source::Constant(Some(text.clone())), of, inputs)?, of.kind))
+        }
+        Expression::Number(text, of) => number(text, of, inputs).map(Some),
         Expression::Arithmetic(operator, left, right) => {
             let left = evaluate(left, column, inputs)?;
             let right = evaluate(right, column, inputs)?;
@@ -82,27 +63,93 @@ fn evaluate(
             Ok(None)
         }
         Expression::Negated(inner) => {
-            let Some(value) = evaluate(inner, column, inputs)? else { return Ok(None) };
-            match value {
-                Datum::Integer(number) => {
-                    Ok(Some(Datum::Integer(number.checked_neg().ok_or_else(|| out_of_range(column))?)))
-                }
-                Datum::Real(number) => Ok(Some(Datum::Real(-number))),
-                Datum::Double(number) => Ok(Some(Datum::Double(-number))),
-                Datum::Numeric(number) => Ok(Some(Datum::Numeric(number.negated()))),
+            let Some(Typed { datum, kind }) = evaluate(inner, column, inputs)? else { return Ok(None) };
+            let datum = match datum {
+                Datum::Integer(number) => within(number.checked_neg(), kind)?,
+                Datum::Real(number) => Datum::Real(-number),
+                Datum::Double(number) => Datum::Double(-number),
+                Datum::Numeric(number) => Datum::Numeric(number.negated()),
                 Datum::Text(_)
                 | Datum::Bytes(_)
                 | Datum::Uuid(_)
                 | Datum::Boolean(_)
                 | Datum::Date(_)
-                | Datum::Timestamp(_) => Err(no_operator("-", column)),
-            }
+                | Datum::Timestamp(_) => return Err(no_operator("-", column)),
+            };
+            Ok(Some(Typed { datum, kind }))
         }
     }
 }
 
-fn out_of_range(column: &Encryption) -> SqlError {
-    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", column.kind.name()))
+fn is_number(kind: ColumnType) -> bool {
+    kind.is_integer()
+        || matches!(kind, ColumnType::Numeric(_) | ColumnType::Real | ColumnType::DoublePrecision)
+}
+
+/// A number in digits, in the first type that holds it; beside texts, the text of it.
+fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlError> {
+    let whole = text.parse::<i64>().ok();
+    let (datum, kind) = match whole {
+        Some(number) if i32::try_from(number).is_ok() => (Datum::Integer(number), ColumnType::Integer),
+        Some(number) => (Datum::Integer(number), ColumnType::BigInt),
+        None => {
+            let kind = ColumnType::Numeric(None);
+            (Datum::from_text(kind, text)?, kind)
+        }
+    };
+    if is_number(of.kind) {
+        return Ok(Typed { datum, kind });
+    }
+    let source = Source::Constant(Some(datum.to_text(kind)));
+    let datum = super::datum(&source, of, inputs)?.ok_or_else(|| no_operator("||", of))?;
+    Ok(Typed { datum, kind: of.kind })
+}
+
+/// A result as it is assigned to the column.
+fn assigned(value: Typed, column: &Encryption) -> Result<Datum, SqlError> {
+    let Typed { datum, kind } = value;
+    match (datum, column.kind) {
+        (Datum::Integer(number), to) if to.is_integer() => Ok(Datum::Integer(number)),
+        (Datum::Numeric(number), to) if to.is_integer() => {
+            number.rounded().map(Datum::Integer).ok_or_else(|| out_of_range(to))
+        }
+        (Datum::Double(number), ColumnType::Real) => {
+            let rounded = number as f32;
+            if rounded.is_infinite() && number.is_finite() {
+                return Err(out("overflow"));
+            }
+            if rounded == 0.0 && number != 0.0 { Err(out("underflow")) } else { Ok(Datum::Real(rounded)) }
+        }
+        (datum @ (Datum::Real(_) | Datum::Double(_)), to) if to.is_integer() => {
+            let number = double(&datum).round_ties_even();
+            let fits = (-9.2e18..=9.2e18).contains(&number);
+            if fits { Ok(Datum::Integer(number as i64)) } else { Err(out_of_range(to)) }
+        }
+        (Datum::Real(number), ColumnType::DoublePrecision) => Ok(Datum::Double(f64::from(number))),
+        (datum, to) if is_number(kind) && is_number(to) && !is_of(&datum, to) => {
+            Datum::from_text(to, &datum.to_text(kind))
+        }
+        (datum, _) => Ok(datum),
+    }
+}
+
+/// Is a number of that type already?
+fn is_of(datum: &Datum, kind: ColumnType) -> bool {
+    match datum {
+        Datum::Integer(_) => kind.is_integer(),
+        Datum::Numeric(_) => matches!(kind, ColumnType::Numeric(_)),
+        Datum::Real(_) => kind == ColumnType::Real,
+        Datum::Double(_) => kind == ColumnType::DoublePrecision,
+        _ => true,
+    }
+}
+
+fn out_of_range(kind: ColumnType) -> SqlError {
+    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", kind.name()))
+}
+
+fn out(how: &str) -> SqlError {
+    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {how}"))
 }
 
 fn no_operator(operator: &str, column: &Encryption) -> SqlError {
@@ -117,83 +164,113 @@ fn no_operator(operator: &str, column: &Encryption) -> SqlError {
     .hint("Compute the value in the application.")
 }
 
+/// A whole number within its type.
+fn within(number: Option<i64>, kind: ColumnType) -> Result<Datum, SqlError> {
+    let fits = |number: &i64| match kind {
+        ColumnType::SmallInt => i16::try_from(*number).is_ok(),
+        ColumnType::Integer => i32::try_from(*number).is_ok(),
+        _ => true,
+    };
+    number.filter(fits).map(Datum::Integer).ok_or_else(|| out_of_range(kind))
+}
+
 fn combine(
     operator: Arithmetic,
-    left: &Datum,
-    right: &Datum,
+    left: &Typed,
+    right: &Typed,
     column: &Encryption,
-) -> Result<Datum, SqlError> {
-    let sign = match operator {
+) -> Result<Typed, SqlError> {
+    let no_operator = || no_operator(sign(operator), column);
+    match (&left.datum, &right.datum, operator) {
+        (Datum::Text(one), Datum::Text(other), Arithmetic::Concatenated) => {
+            return Ok(Typed { datum: Datum::Text(format!("{one}{other}")), kind: left.kind });
+        }
+        (Datum::Bytes(one), Datum::Bytes(other), Arithmetic::Concatenated) => {
+            return Ok(Typed { datum: Datum::Bytes([one.as_slice(), other].concat()), kind: left.kind });
+        }
+        (_, _, Arithmetic::Concatenated) => return Err(no_operator()),
+        _ if !(is_number(left.kind) && is_number(right.kind)) => return Err(no_operator()),
+        _ => {}
+    }
+    match (&left.datum, &right.datum) {
+        (Datum::Integer(one), Datum::Integer(other)) => {
+            let wide = |kind| if left.kind == kind { left.kind } else { right.kind };
+            let kind = match wide(ColumnType::BigInt) {
+                ColumnType::BigInt => ColumnType::BigInt,
+                _ => wide(ColumnType::Integer),
+            };
+            let result = match operator {
+                Arithmetic::Plus => one.checked_add(*other),
+                Arithmetic::Minus => one.checked_sub(*other),
+                Arithmetic::Times | Arithmetic::Concatenated => one.checked_mul(*other),
+            };
+            Ok(Typed { datum: within(result, kind)?, kind })
+        }
+        (Datum::Integer(_) | Datum::Numeric(_), Datum::Integer(_) | Datum::Numeric(_)) => {
+            let (one, other) = (numeric(&left.datum), numeric(&right.datum));
+            let (Some(one), Some(other)) = (one, other) else { return Err(no_operator()) };
+            let result = match operator {
+                Arithmetic::Plus => one.plus(&other),
+                Arithmetic::Minus => one.plus(&other.negated()),
+                Arithmetic::Times | Arithmetic::Concatenated => one.times(&other),
+            };
+            Ok(Typed { datum: Datum::Numeric(result), kind: ColumnType::Numeric(None) })
+        }
+        (Datum::Real(one), Datum::Real(other)) => {
+            let (one, other) = (f64::from(*one), f64::from(*other));
+            let result = compute(operator, one, other) as f32;
+            checked(operator, f64::from(result), one, other)?;
+            Ok(Typed { datum: Datum::Real(result), kind: ColumnType::Real })
+        }
+        (one, other) => {
+            let (one, other) = (double(one), double(other));
+            let result = checked(operator, compute(operator, one, other), one, other)?;
+            Ok(Typed { datum: Datum::Double(result), kind: ColumnType::DoublePrecision })
+        }
+    }
+}
+
+fn sign(operator: Arithmetic) -> &'static str {
+    match operator {
         Arithmetic::Plus => "+",
         Arithmetic::Minus => "-",
         Arithmetic::Times => "*",
         Arithmetic::Concatenated => "||",
-    };
-    let range = || out_of_range(column);
-    let (left, right) = &as_wide(left, right);
-    match (left, right, operator) {
-        (Datum::Integer(left), Datum::Integer(right), _) => {
-            let result = match operator {
-                Arithmetic::Plus => left.checked_add(*right),
-                Arithmetic::Minus => left.checked_sub(*right),
-                Arithmetic::Times => left.checked_mul(*right),
-                Arithmetic::Concatenated => return Err(no_operator(sign, column)),
-            };
-            result.map(Datum::Integer).ok_or_else(range)
-        }
-        (Datum::Numeric(left), Datum::Numeric(right), _) => Ok(Datum::Numeric(match operator {
-            Arithmetic::Plus => left.plus(right),
-            Arithmetic::Minus => left.plus(&right.negated()),
-            Arithmetic::Times => left.times(right),
-            Arithmetic::Concatenated => return Err(no_operator(sign, column)),
-        })),
-        (Datum::Double(left), Datum::Double(right), _) => {
-            let result = real(operator, *left, *right).ok_or_else(|| no_operator(sign, column))?;
-            let lost = result.is_infinite() && left.is_finite() && right.is_finite();
-            if lost { Err(overflow()) } else { Ok(Datum::Double(result)) }
-        }
-        (Datum::Real(left), Datum::Real(right), _) => {
-            let result = match operator {
-                Arithmetic::Plus => left + right,
-                Arithmetic::Minus => left - right,
-                Arithmetic::Times => left * right,
-                Arithmetic::Concatenated => return Err(no_operator(sign, column)),
-            };
-            let lost = result.is_infinite() && left.is_finite() && right.is_finite();
-            if lost { Err(overflow()) } else { Ok(Datum::Real(result)) }
-        }
-        (Datum::Text(left), Datum::Text(right), Arithmetic::Concatenated) => {
-            Ok(Datum::Text(format!("{left}{right}")))
-        }
-        (Datum::Bytes(left), Datum::Bytes(right), Arithmetic::Concatenated) => {
-            Ok(Datum::Bytes([left.as_slice(), right].concat()))
-        }
-        _ => Err(no_operator(sign, column)),
     }
 }
 
-/// Two numbers in the wider type of theirs.
-fn as_wide(left: &Datum, right: &Datum) -> (Datum, Datum) {
-    let numeric = |number: &i64| Datum::Numeric(Numeric::integer(*number));
-    let double = |number: &f32| Datum::Double(f64::from(*number));
-    match (left, right) {
-        (Datum::Integer(left), Datum::Numeric(_)) => (numeric(left), right.clone()),
-        (Datum::Numeric(_), Datum::Integer(right)) => (left.clone(), numeric(right)),
-        (Datum::Real(left), Datum::Double(_)) => (double(left), right.clone()),
-        (Datum::Double(_), Datum::Real(right)) => (left.clone(), double(right)),
-        _ => (left.clone(), right.clone()),
+fn numeric(datum: &Datum) -> Option<Numeric> {
+    match datum {
+        Datum::Integer(number) => Some(Numeric::integer(*number)),
+        Datum::Numeric(number) => Some(number.clone()),
+        _ => None,
     }
 }
 
-fn real(operator: Arithmetic, left: f64, right: f64) -> Option<f64> {
+/// A number as a double has it.
+fn double(datum: &Datum) -> f64 {
+    match datum {
+        Datum::Integer(number) => *number as f64,
+        Datum::Real(number) => f64::from(*number),
+        Datum::Double(number) => *number,
+        Datum::Numeric(_) => datum.to_text(ColumnType::Numeric(None)).parse().unwrap_or(f64::NAN),
+        _ => f64::NAN,
+    }
+}
+
+fn compute(operator: Arithmetic, left: f64, right: f64) -> f64 {
     match operator {
-        Arithmetic::Plus => Some(left + right),
-        Arithmetic::Minus => Some(left - right),
-        Arithmetic::Times => Some(left * right),
-        Arithmetic::Concatenated => None,
+        Arithmetic::Plus => left + right,
+        Arithmetic::Minus => left - right,
+        Arithmetic::Times | Arithmetic::Concatenated => left * right,
     }
 }
 
-fn overflow() -> SqlError {
-    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
+/// A result that is infinite or zero where its operands do not say so has left its type.
+fn checked(operator: Arithmetic, result: f64, left: f64, right: f64) -> Result<f64, SqlError> {
+    if result.is_infinite() && left.is_finite() && right.is_finite() {
+        return Err(out("overflow"));
+    }
+    let lost = operator == Arithmetic::Times && result == 0.0 && left != 0.0 && right != 0.0;
+    if lost { Err(out("underflow")) } else { Ok(result) }
 }

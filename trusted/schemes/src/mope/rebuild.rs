@@ -2,7 +2,7 @@
 //! level from the leaves up.
 //!
 //! A node that falls below the least number of entries is joined with a sibling, and what is then too much for one node is
-//! shared out evenly. An entry of an inner node is the child's first key, its label, number and tag: where one of these is
+//! shared out evenly. One whose siblings all go in the same change has none, and stays as small as it is until it changes again. An entry of an inner node is the child's first key, its label, number and tag: where one of these is
 //! another, the parent has changed, too.
 
 use super::cache::After;

@@ -19,19 +19,17 @@ use std::sync::Arc;
 
 /// What may stand before parentheses in a condition and says the same each time within a statement: words of SQL, types with a
 /// length, and functions of PostgreSQL that are not volatile.
-const STEADY: [&str; 95] = [
+const STEADY: [&str; 101] = [
     "all",
     "and",
     "any",
+    "array",
     "as",
     "between",
     "by",
     "case",
     "cast",
-    "distinct",
     "else",
-    "exists",
-    "from",
     "ilike",
     "in",
     "is",
@@ -39,15 +37,14 @@ const STEADY: [&str; 95] = [
     "not",
     "on",
     "or",
+    "overlaps",
     "row",
-    "select",
     "similar",
     "some",
     "then",
-    "using",
     "values",
     "when",
-    "where",
+    "zone",
     "bit",
     "bpchar",
     "char",
@@ -64,23 +61,28 @@ const STEADY: [&str; 95] = [
     "abs",
     "age",
     "array_length",
+    "ascii",
     "btrim",
     "cardinality",
     "ceil",
     "ceiling",
     "char_length",
     "character_length",
+    "chr",
     "coalesce",
     "concat",
     "concat_ws",
-    "count",
     "date",
+    "date_bin",
     "date_part",
     "date_trunc",
+    "decode",
+    "encode",
     "extract",
     "floor",
     "greatest",
     "initcap",
+    "jsonb_typeof",
     "least",
     "left",
     "length",
@@ -88,17 +90,18 @@ const STEADY: [&str; 95] = [
     "lpad",
     "ltrim",
     "make_date",
-    "max",
     "md5",
-    "min",
     "mod",
     "now",
     "nullif",
     "octet_length",
+    "overlay",
     "position",
     "power",
     "regexp_replace",
+    "repeat",
     "replace",
+    "reverse",
     "right",
     "round",
     "rpad",
@@ -110,8 +113,11 @@ const STEADY: [&str; 95] = [
     "strpos",
     "substr",
     "substring",
-    "sum",
     "to_char",
+    "to_date",
+    "to_number",
+    "to_timestamp",
+    "translate",
     "trim",
     "trunc",
     "upper",
@@ -261,9 +267,12 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         let calls = |at: &usize| {
             let Some(Token::Word(word)) = self.lexemes.token(*at) else { return false };
-            let is_sampled = word.keyword == Keyword::TABLESAMPLE;
+            if matches!(word.keyword, Keyword::SELECT | Keyword::TABLE) {
+                // Of a view, or with a limit: it may give other rows.
+                return true;
+            }
             let is_called = matches!(self.lexemes.token(at + 1), Some(Token::LParen));
-            is_sampled || (is_called && !STEADY.contains(&name_of(word).as_str()))
+            is_called && !(STEADY.contains(&name_of(word).as_str()) && self.is_of_the_system(*at))
         };
         let Some(at) = tokens.clone().find(calls) else { return Ok(()) };
         let name = self.source(&(at..at + 1)).to_owned();
@@ -275,6 +284,15 @@ impl Analysis<'_> {
             ),
             "Select it first, and send the value.",
         ))
+    }
+
+    /// Is a name written alone, or as that of `pg_catalog`?
+    fn is_of_the_system(&self, at: usize) -> bool {
+        let before = |count: usize| at.checked_sub(count);
+        let is_qualified = before(1).is_some_and(|at| matches!(self.lexemes.token(at), Some(Token::Period)));
+        !is_qualified
+            || before(2).is_some_and(|at| self.lexemes.is_word(at, "pg_catalog"))
+                && !before(3).is_some_and(|at| matches!(self.lexemes.token(at), Some(Token::Period)))
     }
 
     /// The text of some tokens that choose among values of a column, as a value in a form: the sealed one or a term.

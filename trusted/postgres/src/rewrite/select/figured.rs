@@ -1,7 +1,10 @@
 //! The name that PostgreSQL gives a result which the statement does not name: `FigureColname` of its parser.
 
 use crate::text::fold;
-use sqlparser::ast::{DataType, Expr, Ident, SelectItem, SetExpr, TimezoneInfo, TrimWhereField};
+use sqlparser::ast::{
+    ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, SelectItem, SetExpr, TimezoneInfo,
+    TrimWhereField,
+};
 
 /// The name of what is none of the forms that have one.
 const NONE: &str = "?column?";
@@ -35,7 +38,7 @@ fn figure(expression: &Expr) -> Option<(String, bool)> {
         Expr::Ceil { .. } => good("ceil"),
         Expr::Floor { .. } => good("floor"),
         Expr::Position { .. } => good("position"),
-        Expr::Substring { .. } => good("substring"),
+        Expr::Substring { shorthand, .. } => good(if *shorthand { "substr" } else { "substring" }),
         Expr::Overlay { .. } => good("overlay"),
         Expr::AtTimeZone { .. } => good("timezone"),
         Expr::Trim { trim_where, .. } => good(match trim_where {
@@ -43,14 +46,18 @@ fn figure(expression: &Expr) -> Option<(String, bool)> {
             Some(TrimWhereField::Trailing) => "rtrim",
             Some(TrimWhereField::Both) | None => "btrim",
         }),
-        Expr::Exists { .. } => good("exists"),
+        Expr::Exists { negated: false, .. } => good("exists"),
         Expr::Array(_) => good("array"),
         Expr::Tuple(_) => good("row"),
         Expr::Subquery(query) => {
-            let SetExpr::Select(select) = &*query.body else { return None };
-            match select.projection.first()? {
+            let first = match &*query.body {
+                SetExpr::Select(select) => select.projection.first()?,
+                SetExpr::Values(_) => return good("column1"),
+                _ => return None,
+            };
+            match first {
                 SelectItem::ExprWithAlias { alias, .. } => Some((of_ident(alias), true)),
-                SelectItem::UnnamedExpr(first) => figure(first).map(|(name, _)| (name, true)),
+                SelectItem::UnnamedExpr(first) => good(&figured(first)),
                 _ => None,
             }
         }
@@ -87,6 +94,14 @@ fn of_type(data_type: &DataType) -> Option<String> {
         DataType::Timestamp(_, zone) => zoned(zone, "timestamptz", "timestamp").into(),
         DataType::Time(_, zone) => zoned(zone, "timetz", "time").into(),
         DataType::Interval { .. } => "interval".into(),
+        DataType::Float(ExactNumberInfo::Precision(..=24)) => "float4".into(),
+        DataType::Float(_) => "float8".into(),
+        DataType::Bit(_) => "bit".into(),
+        DataType::BitVarying(_) | DataType::VarBit(_) => "varbit".into(),
+        DataType::Regclass => "regclass".into(),
+        DataType::TsVector => "tsvector".into(),
+        DataType::TsQuery => "tsquery".into(),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(inner, _)) => return of_type(inner),
         DataType::Custom(name, _) => of_ident(name.0.last()?.as_ident()?),
         _ => return None,
     })

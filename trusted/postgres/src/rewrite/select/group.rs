@@ -196,8 +196,11 @@ impl Analysis<'_> {
             number += 1 + result.what.terms();
         }
         // `SELECT DISTINCT`: the word after.
-        let end = self.lexemes.bytes(start + 1).end;
-        self.edits.insert(end, format!(" ON ({})", by.join(", ")));
+        let bytes = self.lexemes.bytes(start + 1);
+        let is_apart = self.text.get(bytes.end..).is_some_and(|rest| rest.starts_with(char::is_whitespace));
+        let (word, space) = (self.source(&(start + 1..start + 2)), if is_apart { "" } else { " " });
+        let text = format!("{word} ON ({}){space}", by.join(", "));
+        self.edits.replace(bytes, vec![Piece::Text(text)]);
         Ok(())
     }
 }

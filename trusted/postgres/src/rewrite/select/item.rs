@@ -186,8 +186,15 @@ impl Analysis<'_> {
                 texts.push(format!("{qualifier}*"));
                 continue;
             };
+            // Nothing is left out of it: its names are PostgreSQL's affair.
+            let whole = relation.derived && !relation.is_encrypted() && !qualifier.is_empty();
+            if whole {
+                texts.push(format!("{qualifier}*"));
+            }
             for column in columns.iter().filter(|column| !column.merged || relations.len() == 1) {
-                texts.push(format!("{qualifier}{}", quoted(&column.name)));
+                if !whole {
+                    texts.push(format!("{qualifier}{}", quoted(&column.name)));
+                }
                 let what = match &column.encryption {
                     None => What::Plain,
                     Some(encryption) => {
@@ -386,7 +393,7 @@ impl Analysis<'_> {
             }
             _ => return Err(self.unreadable(&reference, &reader)),
         };
-        self.around_function(function, scope)?;
+        self.within_group(|analysis| analysis.around_function(function, scope))?;
         Ok(Some(what))
     }
 

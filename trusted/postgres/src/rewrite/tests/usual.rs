@@ -32,11 +32,13 @@ fn what_is_stored_is_chosen_by_what_says_the_same_each_time() {
         "UPDATE accounts SET balance = CASE WHEN nextval('s') > 5 THEN 1 ELSE balance END",
         "UPDATE accounts SET balance = CASE WHEN clock_timestamp() > now() THEN 1 ELSE 2 END",
         "UPDATE accounts SET balance = CASE WHEN id IN (SELECT id FROM notes TABLESAMPLE system (5)) THEN 1 ELSE 2 END",
+        "UPDATE accounts SET balance = CASE WHEN app.round(1) < 0.5 THEN 1 ELSE 2 END",
+        "UPDATE accounts SET balance = CASE WHEN (SELECT r FROM coin) < 0.5 THEN 1 ELSE 2 END",
     ] {
         let found = outcome(statement);
         assert!(found.contains("another thing each time"), "{statement}: {found}");
     }
-    let steady = "UPDATE accounts SET balance = CASE WHEN lower(body) IN ('a') THEN 1 ELSE 2 END FROM notes";
+    let steady = "UPDATE accounts SET balance = CASE WHEN pg_catalog.lower(body) IN ('a') THEN 1 ELSE 2 END FROM notes";
     assert!(outcome(steady).contains("‹eq 2›"), "{}", outcome(steady));
     // In a result, it is made once.
     let shown = "SELECT CASE WHEN random() < 0.5 THEN owner ELSE 'x' END FROM accounts";
@@ -87,4 +89,21 @@ fn results_without_a_name_have_postgresqls() {
     let stars = names.map(|name| format!("\"x\".\"{name}\"")).join(", ");
     let found = outcome(&format!("SELECT * FROM ({inner}) x"));
     assert!(found.starts_with(&format!("SELECT {stars} FROM (")), "{found}");
+}
+
+#[test]
+fn the_members_of_an_array_are_compared_by_the_order_of_a_column_that_has_no_other_term() {
+    let found = outcome("SELECT id FROM payments WHERE amount = ANY(ARRAY[1, $1])");
+    let expected = "\"amount$ord\" = ANY(ARRAY[bound('06', ‹Equal 1›), bound('06', ‹Equal $1›)])";
+    assert!(found.contains(expected), "{found}");
+    let bound = outcome("SELECT id FROM payments WHERE amount = ANY($1)");
+    assert!(bound.contains("\"equality\""), "{bound}");
+}
+
+#[test]
+fn what_an_aggregate_goes_over_is_not_of_the_group() {
+    let found = outcome("SELECT score, max(score) FILTER (WHERE score > 2) FROM visits GROUP BY score");
+    assert!(found.contains("FILTER (WHERE \"score$ord\" >"), "{found}");
+    let found = outcome("SELECT DISTINCT(owner) FROM accounts GROUP BY owner");
+    assert!(found.starts_with("SELECT DISTINCT ON (\"owner$eq\") arras.any_of((owner))"), "{found}");
 }
