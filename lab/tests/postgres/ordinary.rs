@@ -85,6 +85,8 @@ const STATEMENTS: &[&str] = &[
     "UPDATE accounts SET rate = rate - balance + 0.1 WHERE id = 2 RETURNING rate",
     "UPDATE accounts SET balance = rate * 3 WHERE id = 2 RETURNING balance",
     "UPDATE accounts SET rate = -rate * -0.5 WHERE id = 2 RETURNING rate",
+    "UPDATE accounts SET balance = balance + 2147483647::bigint - 2147483647::bigint WHERE id = 4 RETURNING balance",
+    "UPDATE accounts SET balance = CASE WHEN note IS DISTINCT FROM ('zz') THEN 4 ELSE 5 END WHERE id = 4 RETURNING balance",
     "UPDATE accounts SET owner = owner || 1e3 WHERE id = 1 RETURNING owner",
     "UPDATE accounts SET owner = 'x' || owner || 05 || .5 WHERE id = 2 RETURNING owner",
     // Chosen values.

@@ -98,7 +98,7 @@ impl Sample {
 
     /// Too much of it is gone to say anything.
     fn is_worn(&self) -> bool {
-        self.upto.is_some() && self.rows.len() < self.begun / 4
+        self.upto.is_some() && self.rows.len() < (self.begun / 4).max(1)
     }
 
     /// How many of all stand for one of the sample.

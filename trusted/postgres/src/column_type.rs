@@ -38,6 +38,12 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
+    /// Are its values numbers?
+    #[must_use]
+    pub fn is_number(self) -> bool {
+        self.is_integer() || matches!(self, Self::Numeric(_) | Self::Real | Self::DoublePrecision)
+    }
+
     /// Are its values whole numbers?
     #[must_use]
     pub fn is_integer(self) -> bool {

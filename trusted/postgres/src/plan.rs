@@ -6,9 +6,10 @@
 //! ([`Rewritten::extended_text`]) or with the values written in ([`Rewritten::simple_text`]).
 
 use crate::catalog::Encryption;
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::named::Naming;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,6 +51,8 @@ pub struct Rewritten {
     /// Columns whose labels it compares or copies while it writes or locks rows: a row that it waits for may come back with
     /// labels of another time than the rest of what it reads.
     pub locks: BTreeSet<[u8; 8]>,
+    /// Columns whose defaults it stores, and those.
+    pub defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
 }
 
 /// A part of a rewritten text.
@@ -296,6 +299,10 @@ pub enum Expression {
     Constant(String, Arc<Encryption>),
     /// A number in digits, of the type that they have beside values of the column's.
     Number(String, Arc<Encryption>),
+    /// A constant that is cast to a type of numbers.
+    Cast(String, ColumnType),
+    /// A plain column of the row that was read: its type is not known, and is taken for the column's or a wider one.
+    Plain(usize, Arc<Encryption>),
     /// Arithmetic as PostgreSQL's on that type.
     Arithmetic(Arithmetic, Box<Expression>, Box<Expression>),
     /// The first that is not NULL.

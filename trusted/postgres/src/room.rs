@@ -119,8 +119,8 @@ impl Room {
 
     /// Waits for so many bytes; 53200 if there are none for too long.
     pub(crate) async fn share(&self, bytes: usize) -> Result<Share, SqlError> {
-        if let Ok(share) = self.try_share(bytes) {
-            return Ok(share);
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes)) {
+            return Ok(Share::of(permit, bytes));
         }
         let _waiting = Waiting::among(&self.waiting);
         match timeout(PATIENCE, Arc::clone(&self.permits).acquire_many_owned(permits(bytes))).await {

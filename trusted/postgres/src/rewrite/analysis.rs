@@ -51,6 +51,8 @@ pub(super) struct Analysis<'a> {
     denied: bool,
     /// Does the query that is looked at give all rows that are equal to its last (`WITH TIES`)?
     pub(super) with_ties: bool,
+    /// Columns whose defaults were looked at, and those.
+    pub(super) defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -98,6 +100,7 @@ impl<'a> Analysis<'a> {
             groups: Grouped::default(),
             denied: false,
             with_ties: false,
+            defaults: BTreeMap::new(),
             ordered: BTreeSet::new(),
         }
     }
@@ -376,7 +379,8 @@ impl<'a> Analysis<'a> {
         let (pieces, values) = compact(pieces, &self.edits.values);
         let parameters = self.parameter_types(&values);
         let locks = self.locks(&pieces, &values);
-        Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent, locks }
+        let defaults = self.defaults.clone();
+        Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent, locks, defaults }
     }
 
     /// Looks at something; `denies`: what is true of it then is false of the whole.

@@ -50,7 +50,7 @@ impl Analysis<'_> {
     }
 
     /// Has an encrypted column that is not copied a default? Its terms come with it.
-    fn leaves_defaults(&self, relation: &Relation, copied: &[RelationColumn]) -> Result<bool, SqlError> {
+    fn leaves_defaults(&mut self, relation: &Relation, copied: &[RelationColumn]) -> Result<bool, SqlError> {
         for column in relation.encrypted().filter(|one| copied.iter().all(|other| other.name != one.name)) {
             let Some(encryption) = &column.encryption else { continue };
             if self.default_of(encryption)?.is_some() {

@@ -347,7 +347,7 @@ impl Analysis<'_> {
             let (pieces, values) = compact(pieces, &self.edits.values);
             let parameters = self.parameter_types(&values);
             let locks = self.locks(&pieces, &values);
-            Rewritten { pieces, values, parameters, outputs, locks }
+            Rewritten { pieces, values, parameters, outputs, locks, defaults: self.defaults.clone() }
         };
         let read_outputs = rows.reads.iter().map(|column| column.output.clone());
         Ok(Recompute {

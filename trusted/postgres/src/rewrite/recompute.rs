@@ -42,6 +42,11 @@ impl Computed {
     }
 }
 
+/// The type of numbers that a constant beside numbers is cast to.
+fn number_cast(cast: Option<&str>, beside: ColumnType) -> Option<ColumnType> {
+    ColumnType::parse(cast?).filter(|kind| kind.is_number() && beside.is_number())
+}
+
 impl Analysis<'_> {
     /// `c = c + 1`: the assignment of a value that is computed. The tokens of the value are `tokens`.
     pub(super) fn assign_computed(
@@ -131,6 +136,9 @@ impl Analysis<'_> {
                 Source::Constant(Some(text)) if found.written == Written::Number && found.cast.is_none() => {
                     Some(Expression::Number(text, of.clone()))
                 }
+                Source::Constant(Some(text)) if number_cast(found.cast.as_deref(), of.kind).is_some() => {
+                    number_cast(found.cast.as_deref(), of.kind).map(|kind| Expression::Cast(text, kind))
+                }
                 Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone())),
                 Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
             });
@@ -166,7 +174,9 @@ impl Analysis<'_> {
                     let Some(part) = self.computable(argument, of, scope)? else { return Ok(None) };
                     // Beside a `real`, digits are one here.
                     parts.push(match part {
-                        Expression::Number(text, of) if of.kind == ColumnType::Real => {
+                        Expression::Number(text, of)
+                            if matches!(of.kind, ColumnType::Real | ColumnType::DoublePrecision) =>
+                        {
                             Expression::Constant(text, of)
                         }
                         part => part,
@@ -197,7 +207,7 @@ impl Analysis<'_> {
             text = format!("({text})::pg_catalog.text");
         }
         let index = self.computed.index_of(text, Output::Plain);
-        Some(Expression::Read(index, of.clone()))
+        Some(Expression::Plain(index, of.clone()))
     }
 
     /// Does a word begin a clause? That of `IS DISTINCT FROM` does not.
@@ -280,7 +290,7 @@ impl Analysis<'_> {
             let (pieces, values) = compact(pieces, &values);
             let parameters = self.parameter_types(&values);
             let locks = self.locks(&pieces, &values);
-            Rewritten { pieces, values, parameters, outputs, locks }
+            Rewritten { pieces, values, parameters, outputs, locks, defaults: self.defaults.clone() }
         };
         let read_outputs =
             self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain, Output::Plain]);

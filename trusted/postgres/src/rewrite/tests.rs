@@ -144,9 +144,13 @@ fn text_of(rewritten: &Rewritten) -> String {
 
 fn expression(of: &Expression) -> String {
     match of {
-        Expression::Read(index, encryption) => format!("read {index} as {}", encryption.label),
+        Expression::Read(index, encryption) | Expression::Plain(index, encryption) => {
+            format!("read {index} as {}", encryption.label)
+        }
         Expression::Parameter(number, _) => format!("${number}"),
-        Expression::Constant(text, _) | Expression::Number(text, _) => text.clone(),
+        Expression::Constant(text, _) | Expression::Number(text, _) | Expression::Cast(text, _) => {
+            text.clone()
+        }
         Expression::Arithmetic(operator, left, right) => {
             format!("({} {operator:?} {})", expression(left), expression(right))
         }

@@ -131,7 +131,8 @@ impl Analysis<'_> {
     }
 
     /// The constant that is a column's default.
-    pub(super) fn default_of(&self, encryption: &Encryption) -> Result<Option<Constant>, SqlError> {
+    pub(super) fn default_of(&mut self, encryption: &Encryption) -> Result<Option<Constant>, SqlError> {
+        self.defaults.insert(encryption.id, self.catalog.default_of(encryption.id).cloned());
         match self.catalog.default_of(encryption.id) {
             None => Ok(None),
             Some(Default::Opened(text)) => Ok(Some(Constant {

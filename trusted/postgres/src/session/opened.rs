@@ -42,14 +42,14 @@ pub(super) async fn pass(
 ) -> End {
     let mut inbox = Inbox::new();
     let (mut rest, mut out) = (0, Vec::new());
-    // What is left of a message is not passed on.
-    let (mut drops, mut room, mut folded) = (false, Vec::new(), None::<Box<FoldedRow>>);
+    let (mut drops, mut room, mut shown) = (false, None, Vec::new());
+    let mut folded: Option<Box<FoldedRow>> = None;
     loop {
         rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
         drops &= rest > 0;
         let (mut needed, mut is_done) = (0, false);
         if let Some(row) = folded.take() {
-            match read_folded(row, &mut inbox, rewriting, (&mut out, &mut room)) {
+            match read_folded(row, &mut inbox, rewriting, (&mut out, &mut shown)) {
                 Ok(row) => folded = row,
                 Err((left, error)) => {
                     shared.state().fail_statement(&error, &mut out);
@@ -72,21 +72,22 @@ pub(super) async fn pass(
                 }
             }
             shared.tell_waiting();
-            if read > 0 || room.is_empty() {
+            if read > 0 || room.is_none() {
                 inbox.shrink();
                 is_done = true;
             }
         }
         // What a large message was has its room until its client has it.
         let written = write(shared, to, &mut out, whole, rest == 0 || drops);
-        if let Err(end) = within(rewriting, (&room, &folded), written).await {
+        if let Err(end) = within(rewriting, (&room, &shown, &folded), written).await {
             return end;
         }
-        room.retain(|_| !is_done);
-        if needed > 0 && room.is_empty() {
+        shown.clear();
+        room = room.filter(|_| !is_done);
+        if needed > 0 && room.is_none() {
             match room_for(rewriting, needed).await {
                 Ok(share) => {
-                    room.extend(share);
+                    room = share;
                     inbox.make_room(needed);
                 }
                 Err(error) if inbox.there().first() == Some(&b'D') => {
@@ -107,10 +108,11 @@ pub(super) async fn pass(
 /// Writes for as long as the room of what is written may be had.
 async fn within(
     rewriting: &Rewriting,
-    (room, folded): (&[Share], &Option<Box<FoldedRow>>),
+    (room, shown, folded): (&Option<Share>, &[Share], &Option<Box<FoldedRow>>),
     write: impl Future<Output = Result<(), End>>,
 ) -> Result<(), End> {
-    let had = room.first().or_else(|| folded.as_ref().and_then(|row| row.had()));
+    let of_row = || folded.as_ref().and_then(|row| row.had());
+    let had = room.as_ref().or(shown.first()).or_else(of_row);
     rewriting.replies.giving_up(had, write).await.map_err(End::Violation)?
 }
 
@@ -129,7 +131,7 @@ fn read_folded(
     mut row: Box<FoldedRow>,
     inbox: &mut Inbox,
     rewriting: &Rewriting,
-    (out, room): (&mut Vec<u8>, &mut Vec<Share>),
+    (out, shown): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<Option<Box<FoldedRow>>, (usize, SqlError)> {
     let (read, opened) = row.read(inbox.there(), rewriting);
     inbox.passed(read);
@@ -137,7 +139,7 @@ fn read_folded(
         Ok(()) if row.left() > 0 => Ok(Some(row)),
         Ok(()) => {
             row.show(out);
-            room.extend(row.into_room());
+            shown.extend(row.into_room());
             Ok(None)
         }
         Err(error) => Err((row.left(), error)),

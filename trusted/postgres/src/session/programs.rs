@@ -42,7 +42,6 @@ pub(super) struct CopyingIn {
     statement: Arc<Statement>,
     rows: u64,
     /// What a row takes of which the end has not come.
-    pub(super) held: Vec<Share>,
     /// The client is told at the end that the database is ready.
     simple: bool,
 }
@@ -91,7 +90,11 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
         Expression::Parameter(number, of) => {
             encrypted(usize::from(*number).saturating_sub(1), of.kind.oid());
         }
-        Expression::Read(..) | Expression::Constant(..) | Expression::Number(..) => {}
+        Expression::Read(..)
+        | Expression::Plain(..)
+        | Expression::Constant(..)
+        | Expression::Number(..)
+        | Expression::Cast(..) => {}
         Expression::Arithmetic(_, left, right) => {
             in_expression(left, encrypted);
             in_expression(right, encrypted);
@@ -358,7 +361,7 @@ impl Requests<'_> {
         }
         let reader = RowReader::new(copy.format.clone(), copy.table.clone(), copy.names.clone());
         let table = Arc::new(CopiedTable::new(copy));
-        self.copying = Some(CopyingIn { reader, table, statement, rows: 0, held: Vec::new(), simple });
+        self.copying = Some(CopyingIn { reader, table, statement, rows: 0, simple });
         Ok(())
     }
 
@@ -367,7 +370,7 @@ impl Requests<'_> {
         let Some(mut copying) = self.copying.take() else { return Ok(false) };
         let outcome = match kind {
             b'd' => match copying.reader.read(body) {
-                Ok(rows) => match self.hold_row(&mut copying) {
+                Ok(rows) => match self.hold_row(copying.reader.held_bytes()) {
                     Ok(()) => self.store(&mut copying, rows).await.map(|()| false),
                     Err(error) => Err(error),
                 },
@@ -395,32 +398,45 @@ impl Requests<'_> {
                 return Ok(true);
             }
             Ok(true) => {
+                self.row_room.clear();
                 self.rows = LateRows::Drop;
                 self.sent_close(MARK, Reading::Emit(tag(&format!("COPY {}", copying.rows))));
+                if copying.simple {
+                    self.synchronise();
+                }
             }
-            Err(error) => self.refuse(b'P', error),
-        }
-        if copying.simple {
-            self.rows = LateRows::Drop;
-            self.synchronise();
+            Err(error) => self.end_rows(&copying, error),
         }
         Ok(true)
     }
 
     /// Has room for what came of a row whose end has not.
-    fn hold_row(&mut self, copying: &mut CopyingIn) -> Result<(), SqlError> {
-        let bytes = copying.reader.held_bytes();
+    fn hold_row(&mut self, bytes: usize) -> Result<(), SqlError> {
         if bytes <= UNCOUNTED_BYTES {
-            copying.held.clear();
+            self.row_room.clear();
             return Ok(());
         }
         // What the message had is the row's. Nobody waits who has some.
-        copying.held.extend(self.room.take());
-        let counted: usize = copying.held.iter().map(Share::bytes).sum();
+        self.row_room.extend(self.room.take());
+        let mut counted: usize = self.row_room.iter().map(Share::bytes).sum();
+        while let Some(last) = self.row_room.last().map(Share::bytes).filter(|last| counted - last >= bytes) {
+            self.row_room.pop();
+            counted -= last;
+        }
         if bytes > counted + UNCOUNTED_BYTES {
-            copying.held.push(self.rewriting.requests.try_share(bytes - counted)?);
+            self.row_room.push(self.rewriting.requests.try_share(bytes - counted)?);
         }
         Ok(())
+    }
+
+    /// No more rows are taken: the statement has failed.
+    pub(super) fn end_rows(&mut self, copying: &CopyingIn, error: SqlError) {
+        self.row_room.clear();
+        self.refuse(b'P', error);
+        if copying.simple {
+            self.rows = LateRows::Drop;
+            self.synchronise();
+        }
     }
 
     async fn store(&mut self, copying: &mut CopyingIn, lines: Vec<Line>) -> Result<(), SqlError> {

@@ -42,8 +42,6 @@ pub(super) struct Statement {
     pub(super) shape: Mutex<(Vec<u32>, Vec<u8>)>,
     /// Types of parameters that the client declared.
     pub(super) types: Vec<u32>,
-    /// How many times tables had been made or changed when it was planned.
-    pub(super) planned: AtomicU64,
     /// What it takes of the memory, for as long as it is there.
     pub(super) _share: Option<Share>,
 }

@@ -27,7 +27,6 @@ use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
 use crate::values::{Inputs, stored_terms};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 
@@ -54,6 +53,8 @@ pub(super) struct Requests<'a> {
     pub(super) out: Vec<u8>,
     /// Room of a large message that comes.
     pub(super) room: Option<Share>,
+    /// Room of a row that comes in several messages.
+    pub(super) row_room: Vec<Share>,
     /// Room that one had, until what is made of it is written.
     out_room: Option<Share>,
     /// Rows are taken from the client.
@@ -89,6 +90,7 @@ pub(super) async fn pass(
         to,
         out: Vec::new(),
         room: None,
+        row_room: Vec::new(),
         out_room: None,
         copying: None,
         rows: LateRows::Pass,
@@ -139,16 +141,18 @@ impl Requests<'_> {
                     inbox.passed(came);
                     self.rest(&mut inbox, &mut from, head.total - came, false).await?;
                 } else if self.room.is_none() {
-                    let has_some = self.copying.as_ref().is_some_and(|copying| !copying.held.is_empty());
                     let requests = &self.rewriting.requests;
-                    let share = match has_some {
-                        true => requests.try_message(head.total),
-                        false => requests.share(head.total).await,
+                    let share = match self.row_room.is_empty() {
+                        true => requests.share(head.total).await,
+                        false => requests.try_message(head.total),
                     };
                     match share {
                         Ok(share) => self.room = share,
                         Err(error) => {
-                            self.refuse(head.kind, error);
+                            match self.copying.take() {
+                                Some(copying) => self.end_rows(&copying, error),
+                                None => self.refuse(head.kind, error),
+                            }
                             let came = there.len();
                             inbox.passed(came);
                             self.rest(&mut inbox, &mut from, head.total - came, false).await?;
@@ -174,8 +178,7 @@ impl Requests<'_> {
 
     /// The room that is had the longest.
     fn had(&self) -> Option<&Share> {
-        let of_rows = self.copying.as_ref().and_then(|copying| copying.held.first());
-        self.out_room.as_ref().or(of_rows).or(self.room.as_ref())
+        self.out_room.as_ref().or(self.row_room.first()).or(self.room.as_ref())
     }
 
     /// Reads more, of a message that has room or of rows that do.
@@ -210,8 +213,7 @@ impl Requests<'_> {
             self.out_room = None;
             return Ok(());
         }
-        let of_rows = self.copying.as_ref().and_then(|copying| copying.held.first());
-        let had = self.out_room.as_ref().or(of_rows).or(self.room.as_ref());
+        let had = self.out_room.as_ref().or(self.row_room.first()).or(self.room.as_ref());
         let written = async {
             self.to.write_all(&self.out).await?;
             self.to.flush().await
@@ -503,19 +505,9 @@ impl Requests<'_> {
         // About what the texts, their pieces and a plan's parts take.
         let share = self.rewriting.keep(4096 + 2 * (text.len() + sent.len()))?;
         let texts = Texts { client: text.to_owned(), span, sent };
-        let (shape, planned) = (Mutex::default(), AtomicU64::new(self.rewriting.changes()));
-        let kept = Statement {
-            texts,
-            rewritten,
-            before,
-            after,
-            program,
-            naming,
-            shape,
-            types,
-            planned,
-            _share: Some(share),
-        };
+        let shape = Mutex::default();
+        let kept =
+            Statement { texts, rewritten, before, after, program, naming, shape, types, _share: Some(share) };
         Ok(Some(Arc::new(kept)))
     }
 

@@ -34,7 +34,7 @@ fn evaluate(
     match expression {
         Expression::Read(index, of) => {
             let value = datum(&Source::Read(*index), of, inputs)?;
-            if of.kind == column.kind || (is_number(of.kind) && is_number(column.kind)) {
+            if of.kind == column.kind || (of.kind.is_number() && column.kind.is_number()) {
                 return Ok(typed(value, of.kind));
             }
             // A column of another type joins in the type of the one that is set.
@@ -47,7 +47,14 @@ fn evaluate(
         Expression::Constant(text, of) => {
             Ok(typed(datum(&Source::Constant(Some(text.clone())), of, inputs)?, of.kind))
         }
+        Expression::Plain(index, of) => {
+            let kind = if of.kind.is_integer() { ColumnType::BigInt } else { of.kind };
+            Ok(typed(datum(&Source::Read(*index), of, inputs)?, kind))
+        }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
+        Expression::Cast(text, kind) => {
+            Ok(Some(Typed { datum: Datum::from_text(*kind, text)?, kind: *kind }))
+        }
         Expression::Arithmetic(operator, left, right) => {
             let left = evaluate(left, column, inputs)?;
             let right = evaluate(right, column, inputs)?;
@@ -56,8 +63,10 @@ fn evaluate(
         }
         Expression::Coalesce(parts) => {
             for part in parts {
-                if let Some(value) = evaluate(part, column, inputs)? {
-                    return Ok(Some(value));
+                if let Some(Typed { datum, kind }) = evaluate(part, column, inputs)? {
+                    // In the type of all parts.
+                    let kind = parts.iter().map(kind_of).fold(kind, common);
+                    return Ok(Some(Typed { datum, kind }));
                 }
             }
             Ok(None)
@@ -81,9 +90,41 @@ fn evaluate(
     }
 }
 
-fn is_number(kind: ColumnType) -> bool {
-    kind.is_integer()
-        || matches!(kind, ColumnType::Numeric(_) | ColumnType::Real | ColumnType::DoublePrecision)
+/// The first double that no 64 bits hold.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// The type that two whole numbers have in common; of others, the first.
+fn common(one: ColumnType, other: ColumnType) -> ColumnType {
+    let width = |kind| match kind {
+        ColumnType::SmallInt => Some(0),
+        ColumnType::Integer => Some(1),
+        ColumnType::BigInt => Some(2),
+        _ => None,
+    };
+    match (width(one), width(other)) {
+        (Some(first), Some(second)) if second > first => other,
+        _ => one,
+    }
+}
+
+/// The type that an expression has whatever its value.
+fn kind_of(expression: &Expression) -> ColumnType {
+    match expression {
+        Expression::Read(_, of) | Expression::Parameter(_, of) | Expression::Constant(_, of) => of.kind,
+        Expression::Plain(_, of) if of.kind.is_integer() => ColumnType::BigInt,
+        Expression::Plain(_, of) => of.kind,
+        Expression::Number(text, _) => match text.parse::<i64>() {
+            Ok(number) if i32::try_from(number).is_ok() => ColumnType::Integer,
+            Ok(_) => ColumnType::BigInt,
+            Err(_) => ColumnType::Numeric(None),
+        },
+        Expression::Cast(_, kind) => *kind,
+        Expression::Arithmetic(_, left, right) => common(kind_of(left), kind_of(right)),
+        Expression::Coalesce(parts) => {
+            parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
+        }
+        Expression::Negated(inner) => kind_of(inner),
+    }
 }
 
 /// A number in digits, in the first type that holds it; beside texts, the text of it.
@@ -97,7 +138,7 @@ fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlE
             (Datum::from_text(kind, text)?, kind)
         }
     };
-    if is_number(of.kind) {
+    if of.kind.is_number() {
         return Ok(Typed { datum, kind });
     }
     let source = Source::Constant(Some(datum.to_text(kind)));
@@ -122,11 +163,18 @@ fn assigned(value: Typed, column: &Encryption) -> Result<Datum, SqlError> {
         }
         (datum @ (Datum::Real(_) | Datum::Double(_)), to) if to.is_integer() => {
             let number = double(&datum).round_ties_even();
-            let fits = (-9.2e18..=9.2e18).contains(&number);
+            let fits = (-TWO_TO_63..TWO_TO_63).contains(&number);
             if fits { Ok(Datum::Integer(number as i64)) } else { Err(out_of_range(to)) }
         }
         (Datum::Real(number), ColumnType::DoublePrecision) => Ok(Datum::Double(f64::from(number))),
-        (datum, to) if is_number(kind) && is_number(to) && !is_of(&datum, to) => {
+        // The digits that every such number has.
+        (Datum::Double(number), to @ ColumnType::Numeric(_)) if number.is_finite() => {
+            Datum::from_text(to, &format!("{number:.14e}"))
+        }
+        (Datum::Real(number), to @ ColumnType::Numeric(_)) if number.is_finite() => {
+            Datum::from_text(to, &format!("{number:.5e}"))
+        }
+        (datum, to) if kind.is_number() && to.is_number() && !is_of(&datum, to) => {
             Datum::from_text(to, &datum.to_text(kind))
         }
         (datum, _) => Ok(datum),
@@ -189,16 +237,12 @@ fn combine(
             return Ok(Typed { datum: Datum::Bytes([one.as_slice(), other].concat()), kind: left.kind });
         }
         (_, _, Arithmetic::Concatenated) => return Err(no_operator()),
-        _ if !(is_number(left.kind) && is_number(right.kind)) => return Err(no_operator()),
+        _ if !(left.kind.is_number() && right.kind.is_number()) => return Err(no_operator()),
         _ => {}
     }
     match (&left.datum, &right.datum) {
         (Datum::Integer(one), Datum::Integer(other)) => {
-            let wide = |kind| if left.kind == kind { left.kind } else { right.kind };
-            let kind = match wide(ColumnType::BigInt) {
-                ColumnType::BigInt => ColumnType::BigInt,
-                _ => wide(ColumnType::Integer),
-            };
+            let kind = common(left.kind, right.kind);
             let result = match operator {
                 Arithmetic::Plus => one.checked_add(*other),
                 Arithmetic::Minus => one.checked_sub(*other),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// What may stand before parentheses in a condition and says the same each time within a statement: words of SQL, types with a
 /// length, and functions of PostgreSQL that are not volatile.
-const STEADY: [&str; 101] = [
+const STEADY: [&str; 102] = [
     "all",
     "and",
     "any",
@@ -30,6 +30,7 @@ const STEADY: [&str; 101] = [
     "case",
     "cast",
     "else",
+    "from",
     "ilike",
     "in",
     "is",

@@ -107,3 +107,11 @@ fn what_an_aggregate_goes_over_is_not_of_the_group() {
     let found = outcome("SELECT DISTINCT(owner) FROM accounts GROUP BY owner");
     assert!(found.starts_with("SELECT DISTINCT ON (\"owner$eq\") arras.any_of((owner))"), "{found}");
 }
+
+#[test]
+fn a_choice_may_ask_whether_values_differ() {
+    let found = outcome(
+        "UPDATE accounts SET balance = CASE WHEN body IS DISTINCT FROM ('zz') THEN 4 ELSE 5 END FROM notes",
+    );
+    assert!(found.contains("‹eq 4›"), "{found}");
+}

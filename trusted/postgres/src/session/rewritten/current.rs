@@ -1,33 +1,27 @@
-//! Prepared statements whose tables were changed since: what is rewritten holds columns and defaults as they were.
+//! Prepared statements that store defaults: these are written into what is rewritten, as they were.
 
 use super::super::reading::Statement;
 use super::Requests;
 use crate::error::{SqlError, sqlstate};
-use std::sync::atomic::Ordering;
 
 impl Requests<'_> {
-    /// That a statement would be rewritten today as it was.
+    /// That the defaults which a statement stores are those of today.
     ///
     /// # Errors
-    /// 0A000 as PostgreSQL says it, upon which drivers prepare the statement again.
+    /// 0A000 in PostgreSQL's words for a plan that cannot go on, upon which drivers prepare the statement again.
     pub(super) async fn require_current(&mut self, statement: &Statement) -> Result<(), SqlError> {
-        let changes = self.rewriting.changes();
-        if statement.planned.load(Ordering::Relaxed) == changes {
+        let program = statement.program.as_deref().and_then(super::programs::writes);
+        let stored = program.unwrap_or(&statement.rewritten).defaults.clone();
+        if stored.is_empty() {
             return Ok(());
         }
-        let again = match self.plan(statement.texts.client.as_bytes(), true).await? {
-            Some((text, planned)) => self.prepared(text, planned, statement.types.clone())?,
-            None => None,
-        };
-        let is_same =
-            |again: &Statement| again.rewritten == statement.rewritten && again.program == statement.program;
-        if again.is_some_and(|again| is_same(&again)) {
-            statement.planned.store(changes, Ordering::Relaxed);
+        let catalog = self.catalog().await?;
+        if stored.iter().all(|(column, default)| catalog.default_of(*column).cloned() == *default) {
             return Ok(());
         }
         let message = "cached plan must not change result type";
         Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
-            .detail("A table of the statement was changed since it was prepared.")
+            .detail("A default of the statement's table was changed since it was prepared.")
             .hint("Prepare the statement again."))
     }
 }

@@ -55,7 +55,6 @@ impl Requests<'_> {
             shape: Mutex::default(),
             types: Vec::new(),
             rewritten,
-            planned: std::sync::atomic::AtomicU64::new(self.rewriting.changes()),
             _share,
         })))
     }
