@@ -40,8 +40,7 @@ pub(super) async fn pass(
     to: &mut ToSide,
     whole: &mut bool,
 ) -> End {
-    let mut inbox = Inbox::new();
-    let (mut rest, mut out) = (0, Vec::new());
+    let (mut inbox, mut rest, mut out) = (Inbox::new(), 0, Vec::new());
     let (mut drops, mut room, mut shown) = (false, None, Vec::new());
     let mut folded: Option<Box<FoldedRow>> = None;
     loop {
