@@ -214,7 +214,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let range = Arc::clone(&part.half).range();
             range.is_some_and(|range| !range.estimates()) && part.sample.is_wanted()
         };
-        if !collection.parts().iter().any(is_wanted) {
+        // Before every plan: most have nothing to do here.
+        if !collection.indexes().iter().flat_map(|index| &index.parts).any(is_wanted) {
             return;
         }
         // Who comes meanwhile goes by what is known.
