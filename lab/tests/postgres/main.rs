@@ -14,6 +14,7 @@ mod doctor;
 mod encrypted;
 mod extended;
 mod faults;
+mod finer;
 mod held;
 mod history;
 mod late;

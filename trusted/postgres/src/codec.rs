@@ -17,7 +17,7 @@ mod tests;
 mod text;
 
 pub(crate) use array::{array_members, binary_members};
-pub(crate) use binary::converted_by;
+pub(crate) use binary::{converted_by, type_of};
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 

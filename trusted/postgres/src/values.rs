@@ -2,6 +2,7 @@
 
 mod ahead;
 mod arithmetic;
+mod compared;
 mod folding;
 mod stored;
 #[cfg(test)]
@@ -14,6 +15,8 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
+pub(crate) use compared::is_finer;
+use compared::{Standing, compared_key, equality_bytes, order_standing};
 pub(crate) use folding::Folding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,6 +81,8 @@ struct Asked<'v> {
     member: Option<usize>,
     encryption: &'v Arc<Encryption>,
     key: Vec<u8>,
+    /// Where the value stands: at the key, above it and below the next, beyond all.
+    standing: Standing<()>,
     /// None: it is stored. Else: it is compared with.
     side: Option<(Side, Gap)>,
 }
@@ -117,7 +122,12 @@ pub async fn compute(
             let places = encoder.places(&keys).await?;
             let bound = |(one, place): (&Asked<'_>, Place)| {
                 let (side, gap) = one.side.unwrap_or((Side::Equal, Gap::Outside));
-                bound(place, side, gap)
+                match one.standing {
+                    Standing::At(()) => bound(place, side, gap),
+                    Standing::Above(()) => bound_above(place, side, gap),
+                    Standing::BelowAll => (BOUND_BELOW_ALL, Vec::new()),
+                    Standing::AboveAll => (BOUND_ABOVE_ALL, Vec::new()),
+                }
             };
             list.iter().zip(places).map(bound).map(|(kind, ciphertext)| (Some(kind), ciphertext)).collect()
         } else {
@@ -156,7 +166,15 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
             let members = members(&value.source, encryption, inputs)?.unwrap_or_default();
             let one = |(member, datum): (usize, Option<Datum>)| {
                 let key = datum?.storable(encryption).and_then(|datum| datum.order_key(encryption));
-                Some(key.map(|key| Asked { index, member: Some(member), encryption, key, side: None }))
+                let standing = Standing::At(());
+                Some(key.map(|key| Asked {
+                    index,
+                    member: Some(member),
+                    encryption,
+                    key,
+                    standing,
+                    side: None,
+                }))
             };
             return members.into_iter().enumerate().filter_map(one).collect();
         }
@@ -164,10 +182,14 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
             return Ok(Vec::new());
         }
     };
-    let Some(datum) = datum(&value.source, encryption, inputs)? else { return Ok(Vec::new()) };
-    let datum = if side.is_none() { datum.storable(encryption)? } else { datum };
-    let key = datum.order_key(encryption)?;
-    Ok(vec![Asked { index, member: None, encryption, key, side }])
+    let stored = || {
+        let Some(datum) = datum(&value.source, encryption, inputs)? else { return Ok(None) };
+        datum.storable(encryption)?.order_key(encryption).map(|key| Some(Standing::At(key)))
+    };
+    let found = if side.is_some() { order_standing(value, encryption, inputs) } else { stored() };
+    let Some(found) = found? else { return Ok(Vec::new()) };
+    let (key, standing) = found.of_key(encryption)?;
+    Ok(vec![Asked { index, member: None, encryption, key, standing, side }])
 }
 
 /// Puts what was answered in the place of what was asked for.
@@ -239,6 +261,16 @@ fn bound(place: Place, side: Side, gap: Gap) -> (u8, Vec<u8>) {
     }
 }
 
+/// The same for a value between that of the place and the next. No other is stored between the two, so what is just above the
+/// label of the first is right for all sides.
+fn bound_above(place: Place, side: Side, gap: Gap) -> (u8, Vec<u8>) {
+    let Place { exact, among, below, above } = place;
+    match exact.or(among.map(|(_, last)| last)) {
+        Some(last) => (BOUND_AFTER, last),
+        None => bound(Place { exact: None, among: None, below, above }, side, gap),
+    }
+}
+
 /// The keys that a column's values are under.
 fn keys(columns: &dyn Columns, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn ColumnKeys>, SqlError> {
     let missing =
@@ -265,9 +297,9 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Some(datum) => PhysicalValue::Bytes(make(datum)?),
         })
     };
-    let term = |encryption: &Encryption, datum: &Datum| {
+    let term = |encryption: &Encryption, canonical: &[u8]| {
         let shared = encryption.equality.unwrap_or(encryption.id);
-        Ok::<_, SqlError>(keys(columns, shared, encryption)?.equality(&datum.canonical()).to_vec())
+        Ok::<_, SqlError>(keys(columns, shared, encryption)?.equality(canonical).to_vec())
     };
     match &value.form {
         Form::Plain => Ok(match &value.source {
@@ -280,12 +312,15 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::Sealed(encryption) => bytes(encryption, &|datum| {
             Ok(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored()))
         }),
-        Form::Equality(encryption) => bytes(encryption, &|datum| term(encryption, &datum)),
+        Form::Equality(encryption) => Ok(match equality_bytes(value, encryption, inputs)? {
+            None => PhysicalValue::Null,
+            Some(bytes) => PhysicalValue::Bytes(term(encryption, &bytes)?),
+        }),
         Form::SealedArray(encryption) => array(value, encryption, inputs, &|datum| {
             Ok(Some(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored())))
         }),
         Form::EqualityArray(encryption) => {
-            array(value, encryption, inputs, &|datum| term(encryption, &datum).map(Some))
+            array(value, encryption, inputs, &|datum| term(encryption, &datum.canonical()).map(Some))
         }
         Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {
             array(value, encryption, inputs, &|datum| {
@@ -297,9 +332,15 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             let key = datum.storable(encryption)?.order_key(encryption)?;
             Ok(order_terms(columns, encryption)?.stored(&key)?)
         }),
-        Form::Bound(encryption, ..) if encryption.order_is_ciphertext() => bytes(encryption, &|datum| {
-            Ok(order_terms(columns, encryption)?.compared(&datum.order_key(encryption)?)?)
-        }),
+        Form::Bound(encryption, side, _) if encryption.order_is_ciphertext() => {
+            Ok(match order_standing(value, encryption, inputs)? {
+                None => PhysicalValue::Null,
+                Some(standing) => {
+                    let key = compared_key(standing, *side, encryption)?;
+                    PhysicalValue::Bytes(order_terms(columns, encryption)?.compared(&key)?)
+                }
+            })
+        }
         Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),

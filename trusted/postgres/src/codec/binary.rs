@@ -15,7 +15,7 @@ const NUMERIC_NEGATIVE_INFINITY: u16 = 0xF000;
 const JSONB_VERSION: u8 = 1;
 
 /// The type that a number of PostgreSQL's means, if a column can be of it.
-fn kind_of(oid: u32) -> Option<ColumnType> {
+pub(crate) fn type_of(oid: u32) -> Option<ColumnType> {
     [
         ColumnType::SmallInt,
         ColumnType::Integer,
@@ -46,7 +46,7 @@ impl Datum {
             let text = std::str::from_utf8(bytes).map_err(|_| malformed(kind))?;
             return Self::from_text(kind, text);
         }
-        let sent = if oid == 0 || oid == kind.oid() { Some(kind) } else { kind_of(oid) };
+        let sent = if oid == 0 || oid == kind.oid() { Some(kind) } else { type_of(oid) };
         let mismatch = || {
             let message = format!("a parameter of type number {oid} is no value of type {}", kind.name());
             SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
@@ -134,7 +134,7 @@ fn decimal(kind: ColumnType, text: &str) -> Option<Datum> {
 /// # Errors
 /// Such a moment, where it is not: which one it is says the server.
 pub(crate) fn converted_by(oid: u32, kind: ColumnType, in_utc: bool) -> Result<Option<ColumnType>, SqlError> {
-    let Some(sent) = kind_of(oid) else { return Ok(None) };
+    let Some(sent) = type_of(oid) else { return Ok(None) };
     match (sent, kind) {
         (ColumnType::TimestampTz, ColumnType::Timestamp)
         | (ColumnType::Timestamp, ColumnType::TimestampTz) => {

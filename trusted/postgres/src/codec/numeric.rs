@@ -102,6 +102,30 @@ impl Numeric {
         }
     }
 
+    /// The greatest number of so many digits behind the point that is not above this one, as its last digits, and whether it is
+    /// this one. What is no number has none: zero.
+    pub(crate) fn floor(&self, to: u16) -> (IBig, bool) {
+        let Self::Finite { unscaled, scale } = self else { return (IBig::ZERO, false) };
+        let to = u32::from(to);
+        if to >= *scale {
+            return (unscaled * power_of_ten(to - scale), true);
+        }
+        let by = power_of_ten(scale - to);
+        // The quotient is cut towards zero.
+        let (cut, rest) = (unscaled / &by, unscaled % &by);
+        let floor = if rest < IBig::ZERO { cut - IBig::ONE } else { cut };
+        (floor, rest == IBig::ZERO)
+    }
+
+    /// Is it below zero?
+    pub(crate) fn is_negative(&self) -> bool {
+        match self {
+            Self::NegativeInfinity => true,
+            Self::Finite { unscaled, .. } => *unscaled < IBig::ZERO,
+            Self::Infinity | Self::Nan => false,
+        }
+    }
+
     /// The whole number that is nearest, away from zero of two; none if it is none of 64 bits.
     pub(crate) fn rounded(&self) -> Option<i64> {
         self.rescaled(0).unscaled_at(0).and_then(|number| i64::try_from(number).ok())

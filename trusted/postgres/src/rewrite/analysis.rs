@@ -367,8 +367,12 @@ impl<'a> Analysis<'a> {
             if self.edits.covers(lexeme.bytes.start) {
                 continue;
             }
-            let value =
-                Value { source: Source::Parameter(number), form: Form::Plain, at: lexeme.bytes.start };
+            let value = Value {
+                source: Source::Parameter(number),
+                form: Form::Plain,
+                sent_as: None,
+                at: lexeme.bytes.start,
+            };
             let index = self.edits.value(value);
             self.edits.replace(lexeme.bytes.clone(), vec![Piece::Value(index)]);
         }

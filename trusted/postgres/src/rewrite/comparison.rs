@@ -274,7 +274,7 @@ impl Analysis<'_> {
             return self.expressions(list, scope, "IN");
         };
         let by_order = column.encryption.order.filter(|_| column.encryption.equality.is_none());
-        if by_order.is_some_and(|order| self.goes_by_ends(order, is_not))
+        if by_order.is_some_and(|order| self.goes_by_ends(order, is_not) || !order.is_deterministic())
             && self.in_constants(&column, list, is_not)?
         {
             return Ok(());

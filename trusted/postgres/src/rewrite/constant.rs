@@ -47,7 +47,9 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
         Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr } => {
             let inner = constant(lexemes, expr)?;
             let Source::Constant(Some(digits)) = &inner.source else { return None };
-            if inner.written != Written::Number || inner.cast.is_some() {
+            if inner.written != Written::Number
+                || !inner.cast.as_deref().is_none_or(|name| holds(name, digits))
+            {
                 return None;
             }
             let sign = if *op == UnaryOperator::Minus && !is_zero(digits) { "-" } else { "" };
@@ -76,6 +78,17 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
             Some(Constant { tokens: start..value + 1, source, written, cast: Some(name) })
         }
         _ => None,
+    }
+}
+
+/// Does a type hold a number as it is written, so that its negative is the same before the cast and behind it?
+fn holds(name: &str, digits: &str) -> bool {
+    match ColumnType::parse(name) {
+        Some(ColumnType::SmallInt) => digits.parse::<i16>().is_ok(),
+        Some(ColumnType::Integer) => digits.parse::<i32>().is_ok(),
+        Some(ColumnType::BigInt) => digits.parse::<i64>().is_ok(),
+        Some(ColumnType::Numeric(None) | ColumnType::Real | ColumnType::DoublePrecision) => true,
+        _ => false,
     }
 }
 

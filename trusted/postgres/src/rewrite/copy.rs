@@ -148,8 +148,12 @@ impl Analysis<'_> {
                 if place + part > 0 {
                     pieces.push(Piece::Text(", ".into()));
                 }
-                let index =
-                    self.edits.value(Value { source: Source::Read(place), form: form.clone(), at: 0 });
+                let index = self.edits.value(Value {
+                    source: Source::Read(place),
+                    form: form.clone(),
+                    sent_as: None,
+                    at: 0,
+                });
                 pieces.extend(form_pieces(&form, index));
             }
         }

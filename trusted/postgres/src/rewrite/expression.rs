@@ -223,7 +223,12 @@ impl Analysis<'_> {
         let at = self.lexemes.bytes(reference.tokens.start).start;
         let form = Self::equal_form(&reference.encryption, term);
         let pieces_of = form.clone();
-        let index = self.edits.value(Value { source: Source::Constant(Some("true".into())), form, at });
+        let index = self.edits.value(Value {
+            source: Source::Constant(Some("true".into())),
+            form,
+            sent_as: None,
+            at,
+        });
         let mut pieces = vec![Piece::Text(format!("({} = ", self.term_text(reference, term)))];
         pieces.extend(form_pieces(&pieces_of, index));
         pieces.push(Piece::Text(")".into()));

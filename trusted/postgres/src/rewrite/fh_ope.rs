@@ -119,8 +119,17 @@ impl Analysis<'_> {
         let term = self.term_text(column, Term::Order);
         let gap = if self.denies(is_not) { Gap::Inside } else { Gap::Outside };
         let mut pieces = vec![Piece::Text(if is_not { "(NOT (" } else { "((" }.into())];
+        let random = column.encryption.order.filter(|order| !order.is_deterministic());
+        let compared_by = random.and_then(Order::compared_by);
         for (place, value) in values.iter().enumerate() {
             let or = if place > 0 { " OR " } else { "" };
+            if let Some(function) = compared_by {
+                pieces.push(Piece::Text(format!("{or}{function}({term}, ")));
+                let form = Form::Bound(column.encryption.clone(), Side::Equal, Gap::Outside);
+                pieces.extend(self.value_pieces(value, form)?);
+                pieces.push(Piece::Text(") = 0".into()));
+                continue;
+            }
             pieces.push(Piece::Text(format!("{or}{term} BETWEEN ")));
             let form = |side| Form::Bound(column.encryption.clone(), side, gap);
             pieces.extend(self.value_pieces(value, form(Side::GreaterOrEqual))?);

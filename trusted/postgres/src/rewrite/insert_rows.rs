@@ -370,7 +370,7 @@ impl Analysis<'_> {
             None => vec![Form::Plain],
         };
         let one = |form: Form| {
-            let value = Value { source: Source::Read(index), form: form.clone(), at: 0 };
+            let value = Value { source: Source::Read(index), form: form.clone(), sent_as: None, at: 0 };
             form_pieces(&form, self.edits.value(value))
         };
         Ok(forms.into_iter().map(one).collect())

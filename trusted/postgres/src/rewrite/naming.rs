@@ -6,6 +6,7 @@
 use super::analysis::Analysis;
 use super::constant::constant;
 use super::statement;
+use super::term::sent_as;
 use crate::catalog::Catalog;
 use crate::codec::array_members;
 use crate::error::{SqlError, sqlstate};
@@ -325,7 +326,10 @@ impl Analysis<'_> {
                 "Compute the value in the application.",
             ));
         };
-        self.check_constant(&found, &encryption)?;
+        let sent_as = sent_as(&found, &value.form).or(value.sent_as);
+        if sent_as.is_none() {
+            self.check_constant(&found, &encryption)?;
+        }
         let source = match (&value.form, found.source) {
             (form, Source::Constant(Some(list))) if form.is_array() => {
                 let wrong = || {
@@ -336,6 +340,6 @@ impl Analysis<'_> {
             }
             (_, source) => source,
         };
-        Ok(Piece::Value(self.edits.value(Value { source, form: value.form.clone(), at })))
+        Ok(Piece::Value(self.edits.value(Value { source, form: value.form.clone(), sent_as, at })))
     }
 }

@@ -85,6 +85,7 @@ impl Analysis<'_> {
             let value = Value {
                 source: Source::Computed(index),
                 form: form.clone(),
+                sent_as: None,
                 at: self.lexemes.bytes(at).start,
             };
             let number = self.edits.value(value);
@@ -279,7 +280,12 @@ impl Analysis<'_> {
         for (nth, (before, column, kind)) in
             [("WHERE", "ctid", "tid"), ("AND", "tableoid", "oid")].into_iter().enumerate()
         {
-            values.push(Value { source: Source::Read(texts.len() + nth), form: Form::Plain, at: 0 });
+            values.push(Value {
+                source: Source::Read(texts.len() + nth),
+                form: Form::Plain,
+                sent_as: None,
+                at: 0,
+            });
             write.push(Piece::Text(format!(" {before} {row}{column} = ")));
             write.push(Piece::Value(values.len() - 1));
             write.push(Piece::Text(format!("::{kind}")));

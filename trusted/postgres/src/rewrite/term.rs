@@ -6,6 +6,7 @@ use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, Piece, Side, Source, Value};
+use crate::values::is_finer;
 use std::sync::Arc;
 
 /// A term of a column.
@@ -178,7 +179,9 @@ impl Analysis<'_> {
     pub(super) fn value_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
         let encryption = encryption_of(&form);
         if let Some(encryption) = &encryption {
-            self.check_constant(constant, encryption)?;
+            if sent_as(constant, &form).is_none() {
+                self.check_constant(constant, encryption)?;
+            }
             if matches!(form, Form::Bound(..)) {
                 self.check_compared(constant, encryption)?;
                 self.type_compared(constant, encryption);
@@ -192,8 +195,9 @@ impl Analysis<'_> {
             self.type_parameter(&constant.source, cast.unwrap_or(oid));
         }
         let at = self.lexemes.bytes(constant.tokens.start).start;
+        let sent_as = sent_as(constant, &form);
         let pieces_of = form.clone();
-        let index = self.edits.value(Value { source: constant.source.clone(), form, at });
+        let index = self.edits.value(Value { source: constant.source.clone(), form, sent_as, at });
         Ok(form_pieces(&pieces_of, index))
     }
 
@@ -325,6 +329,22 @@ fn is_whole(cast: &str, source: &Source) -> bool {
 /// Is an integer that is compared with the column, or stored in it, the same number there?
 fn takes_integers(kind: ColumnType) -> bool {
     matches!(kind, ColumnType::Numeric(_))
+}
+
+/// The type of a constant that a column of another is compared with, if that has values between the column's.
+pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
+    let (Form::Bound(encryption, ..) | Form::Equality(encryption)) = form else { return None };
+    let kind = match (&constant.cast, &constant.source) {
+        // A cast with digits rounds.
+        (Some(name), _) => ColumnType::parse(name).filter(|kind| kind.modifier() == -1)?,
+        (None, Source::Constant(Some(digits)))
+            if constant.written == Written::Number && digits.parse::<i64>().is_err() =>
+        {
+            ColumnType::Numeric(None)
+        }
+        (None, _) => return None,
+    };
+    is_finer(kind, encryption.kind).then_some(kind)
 }
 
 fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
