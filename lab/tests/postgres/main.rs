@@ -17,6 +17,7 @@ mod faults;
 mod finer;
 mod held;
 mod history;
+mod killed;
 mod late;
 mod mapped;
 mod memory;
