@@ -1,6 +1,6 @@
 //! What the schema declares, what the application asks for, and what is there.
 
-use crate::world::{namespace, run};
+use crate::world::{World, namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_engine::{Engine, Settings};
@@ -271,5 +271,39 @@ fn a_schema_gets_no_more_indexes_with_each_start() {
         proxy.restart(UNIQUE).await;
         let (plan, _) = proxy.run(doc! { "u": { "$gte": 1 } }, None).await;
         assert!(plan.contains("read every document") && proxy.engine().lacking().is_empty(), "{plan}");
+    });
+}
+
+/// The others would wait for hours: a build holds its collection's turn to its end.
+#[test]
+fn a_build_of_one_collection_keeps_nobody_from_another() {
+    run(async {
+        let world = Arc::new(World::new(1 << 20, 1 << 20).await);
+        world.insert(vec![doc! { "_id": 1, "a": 1, "b": 2 }]).await.expect("an insert");
+        world.create_index(doc! { "b": 1 }).await.expect("an index");
+        let (go_on, stop) = tokio::sync::oneshot::channel();
+        *world.channel.stop.lock().expect("no holder panics") = Some(stop);
+        let building = Arc::clone(&world);
+        let build = tokio::spawn(async move { building.create_index(doc! { "a": 1 }).await });
+        while world.channel.stop.lock().expect("no holder panics").is_some() {
+            tokio::task::yield_now().await;
+        }
+        let other = Namespace { database: "lab".into(), collection: "others".into() };
+        let statement = InsertStatement::of(vec![doc! { "_id": 1 }], true).expect("documents");
+        assert_eq!(world.engine.insert(&other, statement).await.expect("an insert").count, 1);
+        let request = IndexRequest {
+            name: "c".into(),
+            key: doc! { "c": 1 },
+            unique: false,
+            sparse: false,
+            options: Document::new(),
+        };
+        world.engine.create_indexes(&other, vec![request], Interrupt::default()).await.expect("an index");
+        assert!(world.engine.drop_collection(&other).await.expect("a drop"));
+        // What is there already is said at once, as to an application that starts.
+        world.create_index(doc! { "b": 1 }).await.expect("an index");
+        assert!(!build.is_finished());
+        go_on.send(()).expect("it waits");
+        build.await.expect("no panic").expect("an index");
     });
 }

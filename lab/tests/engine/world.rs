@@ -22,6 +22,8 @@ pub(crate) struct Limited {
     pub(crate) requests: AtomicUsize,
     /// Bytes of replies.
     pub(crate) received: AtomicUsize,
+    /// The next request waits for this.
+    pub(crate) stop: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
     /// Called before each request.
     pub(crate) watch: Mutex<Option<Watch>>,
 }
@@ -33,6 +35,10 @@ impl<P: Protocol> Channel<P> for Limited {
         let (request_bytes, limit_bytes) = (codec::encoded_bytes(&request), self.frame_bytes);
         if request_bytes > limit_bytes {
             return Err(ChannelError::TooLarge { request_bytes, limit_bytes });
+        }
+        let stop = self.stop.lock().expect("no holder panics").take();
+        if let Some(stop) = stop {
+            stop.await.expect("it goes on");
         }
         self.requests.fetch_add(1, Ordering::SeqCst);
         if let Some(watch) = &mut *self.watch.lock().expect("no watch panics") {
@@ -61,6 +67,7 @@ impl World {
             frame_bytes,
             requests: AtomicUsize::new(0),
             received: AtomicUsize::new(0),
+            stop: Mutex::default(),
             watch: Mutex::default(),
         });
         let directory = tempfile::tempdir().expect("a folder");

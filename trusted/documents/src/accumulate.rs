@@ -2,10 +2,12 @@
 
 use crate::error::location;
 use crate::expression::compare_values;
+use crate::order::Ordered;
 use crate::pipeline::MEMORY_BYTES_MAX;
 use crate::{QueryError, limits, number, order};
 use bson::{Bson, Document};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 pub use arras_numbers::NumberSum;
 
@@ -38,7 +40,7 @@ pub struct Accumulator {
 
 #[derive(Clone, Debug)]
 enum State {
-    AddToSet(Vec<Bson>),
+    AddToSet(BTreeSet<Ordered<Bson>>),
     Avg(NumberSum),
     Count(u64),
     Extreme { wanted: Ordering, best: Option<Bson> },
@@ -102,7 +104,7 @@ impl Accumulator {
     /// As [`find`].
     pub fn new(name: &str) -> Result<Self, QueryError> {
         let state = match find(name)? {
-            "$addToSet" => State::AddToSet(Vec::new()),
+            "$addToSet" => State::AddToSet(BTreeSet::new()),
             "$avg" => State::Avg(NumberSum::new()),
             "$count" => State::Count(0),
             "$first" => State::First { seen: false, value: None },
@@ -152,11 +154,9 @@ impl Accumulator {
                 values.extend(value);
             }
             State::AddToSet(values) => {
-                if let Some(value) = value
-                    && let Err(position) = values.binary_search_by(|known| order::compare(known, &value))
-                {
-                    self.held_bytes += bytes_of(Some(&value))?;
-                    values.insert(position, value);
+                if let Some(value) = value {
+                    let bytes = bytes_of(Some(&value))?;
+                    self.held_bytes += if values.insert(Ordered(value)) { bytes } else { 0 };
                 }
             }
             State::MergeObjects(merged) => match value {
@@ -196,7 +196,8 @@ impl Accumulator {
             State::Extreme { best: value, .. } | State::First { value, .. } | State::Last(value) => {
                 value.unwrap_or(Bson::Null)
             }
-            State::Push(values) | State::AddToSet(values) => Bson::Array(values),
+            State::Push(values) => Bson::Array(values),
+            State::AddToSet(values) => Bson::Array(values.into_iter().map(|Ordered(value)| value).collect()),
             State::MergeObjects(merged) => Bson::Document(merged),
             State::StdDev { deviation, sample: true } => deviation.sample(),
             State::StdDev { deviation, sample: false } => deviation.population(),

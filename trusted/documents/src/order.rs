@@ -2,6 +2,7 @@
 
 use crate::decimal::{self, Decimal};
 use bson::{Bson, DbPointer, Document};
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 
 mod canonical;
@@ -124,27 +125,27 @@ fn same_class(left: &Bson, right: &Bson) -> Ordering {
     }
 }
 
-/// A value that sorts in BSON order, for sets of them.
-#[derive(Clone, Copy)]
-pub struct Ordered<'v>(pub &'v Bson);
+/// A value, or a reference to one, that sorts in BSON order, for sets of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Ordered<V>(pub V);
 
-impl PartialEq for Ordered<'_> {
+impl<V: Borrow<Bson>> PartialEq for Ordered<V> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Ordered<'_> {}
+impl<V: Borrow<Bson>> Eq for Ordered<V> {}
 
-impl PartialOrd for Ordered<'_> {
+impl<V: Borrow<Bson>> PartialOrd for Ordered<V> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Ordered<'_> {
+impl<V: Borrow<Bson>> Ord for Ordered<V> {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare(self.0, other.0)
+        compare(self.0.borrow(), other.0.borrow())
     }
 }
 

@@ -151,8 +151,11 @@ fn keeping_id(old: &Document, mut new: Document, context: &Context<'_>) -> Resul
                      _id: {after}"
                 )));
             }
-            check_id(before, after, context)?;
-            after.cloned()
+            if before.is_none() {
+                check_id(before, after, context)?;
+            }
+            // An equal number of another type changes nothing: the `_id` stays as it is stored.
+            before.or(after).cloned()
         }
     };
     new.remove("_id");

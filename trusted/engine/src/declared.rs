@@ -291,7 +291,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn apply_schema(&self) -> Vec<Unmet> {
         let mut unmet = Vec::new();
         for collection in self.all_collections() {
-            let _one_at_a_time = self.definitions.lock().await;
+            let _turn = self.definitions.of(&collection.ns).await;
             if self.collection(&collection.ns).is_none_or(|now| now.id != collection.id) {
                 continue; // dropped meanwhile
             }

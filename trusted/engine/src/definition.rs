@@ -78,7 +78,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if let Some(collection) = self.collection(ns) {
             return Ok(collection);
         }
-        let _one_at_a_time = interrupt.during(async { Ok(self.definitions.lock().await) }).await?;
+        let _turn = interrupt.during(async { Ok(self.definitions.of(ns).await) }).await?;
         match self.collection(ns) {
             Some(collection) => Ok(collection),
             None => self.make_collection(ns).await.map_err(error::only_prepared),
@@ -87,7 +87,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Makes a collection; error 48 if it exists.
     pub(super) async fn create_collection(&self, ns: &Namespace) -> Result<(), ServiceError> {
-        let _one_at_a_time = self.definitions.lock().await;
+        let _turn = self.definitions.of(ns).await;
         if self.collection(ns).is_some() {
             let name = format!("{}.{}", ns.database, ns.collection);
             return Err(error::of(Fault::NamespaceExists, format!("Collection {name} already exists.")));
@@ -95,8 +95,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.make_collection(ns).await.map(drop)
     }
 
-    /// Makes a collection with the indexes its schema declares. The caller holds the definitions' lock.
+    /// Makes a collection with the indexes its schema declares. The caller has its turn.
     async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
+        let _name = self.definitions.names().await;
         self.check_case(ns)?;
         let (key_version, root) = self.keyring.current();
         let id = CollectionId(random_id(&self.settings.random));
@@ -163,11 +164,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Drops a collection; false if there is none.
     pub(super) async fn drop_collection(&self, ns: &Namespace) -> Result<bool, ServiceError> {
-        let _one_at_a_time = self.definitions.lock().await;
+        let _turn = self.definitions.of(ns).await;
         let Some(collection) = self.collection(ns) else {
             return Ok(false);
         };
         let _no_writer = self.writer(&collection).await?;
+        let _dropping = self.definitions.dropping().await;
         let record = collection.record();
         let parts = || record.indexes.iter().flat_map(|index| &index.parts);
         let mut steps: Vec<Step> = parts().filter_map(index::drop_step).collect();
@@ -220,12 +222,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
         let collection = self.ensure_collection(ns, &interrupt).await?;
-        let _one_at_a_time = interrupt.during(async { Ok(self.definitions.lock().await) }).await?;
-        let _ends_by = self.builds.end_by(interrupt);
+        if self.are_there(&collection, &requests)? {
+            let number = listed(&collection.indexes()).len();
+            return Ok((number, number));
+        }
+        let _turn = interrupt.during(async { Ok(self.definitions.of(ns).await) }).await?;
+        let _ends_by = self.builds.end_by(ns, interrupt);
         let before = listed(&collection.indexes()).len();
         for request in requests {
             let wanted = declared::wanted(&collection, &request, &self.settings.schema);
-            if exists(&collection, &request)? {
+            if exists(&collection, &request)?.is_some() {
                 declared::kept_protocol(&collection, &wanted.unwrap_or_default())?;
             } else {
                 let wanted = wanted?;
@@ -243,16 +249,34 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok((before, listed(&collection.indexes()).len()))
     }
 
+    /// Are all that are asked for there, and filled? Nobody needs wait for a build of another then.
+    fn are_there(
+        &self,
+        collection: &Arc<Collection>,
+        requests: &[IndexRequest],
+    ) -> Result<bool, ServiceError> {
+        for request in requests {
+            match exists(collection, request)? {
+                Some(index) if index.ready.load(Ordering::SeqCst) => {}
+                Some(_) | None => return Ok(false),
+            }
+            let wanted = declared::wanted(collection, request, &self.settings.schema);
+            declared::kept_protocol(collection, &wanted.unwrap_or_default())?;
+        }
+        Ok(true)
+    }
+
     /// Makes one index of `physical` ones, which may be none: recorded as unfinished, filled with the collection's
-    /// documents, recorded as ready. The caller holds the definitions' lock.
+    /// documents, recorded as ready. The caller has the collection's turn.
     pub(super) async fn create_index(
         &self,
         collection: &Arc<Collection>,
         request: IndexRequest,
         physical: Vec<PhysicalIndex>,
     ) -> Result<(), ServiceError> {
+        let _place = self.builds.place(&collection.ns).await?;
         let text = self.new_text(collection, &request).await?;
-        let _no_writer = match self.writer_unless(collection, &self.builds.end()).await {
+        let _no_writer = match self.writer_unless(collection, &self.builds.end(&collection.ns)).await {
             // As a build does, it goes on without the client that asked for it.
             Err(error) if error.fault == Fault::Interrupted(Reason::Gone) => self.writer(collection).await?,
             writer => writer?,
@@ -364,13 +388,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if name == ID_INDEX {
             return Err(error::of(Fault::InvalidOptions, "cannot drop _id index"));
         }
-        let _one_at_a_time = self.definitions.lock().await;
+        let _turn = self.definitions.of(ns).await;
         self.drop_listed(ns, name).await
     }
 
     /// Drops all indexes, the order of `_id` included.
     pub(super) async fn drop_all_indexes(&self, ns: &Namespace) -> Result<(), ServiceError> {
-        let _one_at_a_time = self.definitions.lock().await;
+        let _turn = self.definitions.of(ns).await;
         let collection = self.existing(ns)?;
         let names: Vec<String> =
             collection.indexes().iter().map(|index| index.request.name.clone()).collect();
@@ -387,11 +411,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         })
     }
 
-    /// Drops an index of the collection's own list. The caller holds the definitions' lock.
+    /// Drops an index of the collection's own list. The caller has the collection's turn.
     pub(super) async fn drop_listed(&self, ns: &Namespace, name: &str) -> Result<(), ServiceError> {
         let no_such = || error::of(Fault::IndexNotFound, format!("index not found with name [{name}]"));
         let collection = self.existing(ns)?;
         let _no_writer = self.writer(&collection).await?;
+        let _dropping = self.definitions.dropping().await;
         let record = collection.record();
         let indexes = collection.indexes();
         let position = indexes.iter().position(|index| index.request.name == name).ok_or_else(no_such)?;
@@ -455,8 +480,8 @@ fn in_doubt_is_done(NotRemoved { error, .. }: NotRemoved) -> Result<(), ServiceE
     if error.fault == Fault::InDoubt { Ok(()) } else { Err(error) }
 }
 
-/// True if the same index is there; an error if one of the same name or keys differs.
-fn exists(collection: &Collection, request: &IndexRequest) -> Result<bool, ServiceError> {
+/// The same index, if it is there; an error if one of the same name or keys differs.
+fn exists(collection: &Collection, request: &IndexRequest) -> Result<Option<Arc<LiveIndex>>, ServiceError> {
     for index in collection.indexes().iter() {
         let known = &index.request;
         // What the schema has made beside is no index of the application's.
@@ -480,15 +505,15 @@ fn exists(collection: &Collection, request: &IndexRequest) -> Result<bool, Servi
             return Err(error::of(Fault::IndexOptionsConflict, message));
         }
         if same_key && text::is_text(request) && known.name == TEXT_INDEX {
-            return Ok(true); // the schema has made it already
+            return Ok(Some(Arc::clone(index))); // the schema has made it already
         }
         if same_key && known.name != request.name {
             let message = format!("Index already exists with a different name: {}", known.name);
             return Err(error::of(Fault::IndexOptionsConflict, message));
         }
         if same_key {
-            return Ok(true);
+            return Ok(Some(Arc::clone(index)));
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -13,6 +13,7 @@ use super::local::{Change, LocalError, LocalStore, Sealed};
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, OperationId, RowId, documents};
 use arras_storage::{Storage, Table};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,17 +89,46 @@ impl Effects {
         effects
     }
 
-    fn size(&self) -> usize {
-        self.rows.len() + self.values.len()
+    fn touches(&self, one: &Touched, is_gone: bool) -> bool {
+        match one {
+            Touched::Row(collection, row) => {
+                self.rows.get(&(*collection, *row)).is_some_and(|gone| *gone || !is_gone)
+            }
+            Touched::Value(name) => self.values.contains(name),
+        }
     }
+
+    /// What it touches, and whether that went.
+    fn touched(self) -> Vec<(Touched, bool)> {
+        let rows =
+            self.rows.into_iter().map(|((collection, row), gone)| (Touched::Row(collection, row), gone));
+        rows.chain(self.values.into_iter().map(|name| (Touched::Value(name), false))).collect()
+    }
+}
+
+/// What a write touches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Touched {
+    Row(CollectionId, RowId),
+    /// The record of a value, by its name.
+    Value(Vec<u8>),
+}
+
+/// The last of the kept writes that touched something, and that took it away, by their numbers.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    touched: u64,
+    gone: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     tallies: HashMap<CollectionId, Tally>,
     under_way: HashMap<OperationId, Effects>,
-    /// Writes that ended while somebody watched, oldest first, each with its number among all that ended.
-    ended: VecDeque<(u64, Effects)>,
+    /// What writes touched that ended while somebody watched, oldest first, each with its number among all that ended.
+    ended: VecDeque<(u64, Vec<(Touched, bool)>)>,
+    /// The last of them for each.
+    last: HashMap<Touched, Last>,
     /// Changes in `ended`.
     kept: usize,
     /// Number of the next write that ends.
@@ -117,9 +147,30 @@ impl State {
             && (*number < first || self.kept > KEPT_MAX)
         {
             self.dropped_below = if *number < first { self.dropped_below } else { number + 1 };
-            if let Some((_, effects)) = self.ended.pop_front() {
-                self.kept -= effects.size();
+            if let Some((number, touched)) = self.ended.pop_front() {
+                self.kept -= touched.len();
+                touched.into_iter().for_each(|(one, _)| self.forget(one, number));
             }
+        }
+    }
+
+    /// Keeps what the write of a number touched.
+    fn keep(&mut self, number: u64, touched: Vec<(Touched, bool)>) {
+        self.kept += touched.len();
+        for (one, gone) in &touched {
+            let last = self.last.entry(one.clone()).or_insert(Last { touched: number, gone: None });
+            last.touched = number;
+            last.gone = if *gone { Some(number) } else { last.gone };
+        }
+        self.ended.push_back((number, touched));
+    }
+
+    fn forget(&mut self, one: Touched, number: u64) {
+        let Entry::Occupied(mut last) = self.last.entry(one) else { return };
+        if last.get().touched == number {
+            last.remove();
+        } else if last.get().gone == Some(number) {
+            last.get_mut().gone = None;
         }
     }
 }
@@ -227,8 +278,7 @@ impl Ledger {
         let number = state.ends;
         state.ends += 1;
         if !state.watches.is_empty() {
-            state.kept += effects.size();
-            state.ended.push_back((number, effects));
+            state.keep(number, effects.touched());
             state.prune();
         }
         changes
@@ -312,11 +362,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    fn any(&self, touches: impl Fn(&Effects) -> bool) -> Explained {
+    /// Whether a write that is under way or was since the beginning touched something, or took it away.
+    fn explained(&self, one: Touched, is_gone: bool) -> Explained {
         let state = self.ledger.state();
-        let since =
-            state.ended.iter().filter(|(number, _)| *number >= self.began).map(|(_, effects)| effects);
-        if state.under_way.values().chain(since).any(touches) {
+        let last = state.last.get(&one).copied();
+        let ended = last.and_then(|last| if is_gone { last.gone } else { Some(last.touched) });
+        if ended.is_some_and(|number| number >= self.began)
+            || state.under_way.values().any(|effects| effects.touches(&one, is_gone))
+        {
             Explained::Yes
         } else if state.dropped_below > self.began {
             Explained::Unknown
@@ -327,17 +380,17 @@ impl Watch {
 
     /// Whether a write explains that a row an index named is not there.
     pub(super) fn deleted(&self, collection: CollectionId, row: RowId) -> Explained {
-        self.any(|effects| effects.rows.get(&(collection, row)) == Some(&true))
+        self.explained(Touched::Row(collection, row), true)
     }
 
     /// Whether a write explains that a value's entries are not as many as its record says.
     pub(super) fn entered(&self, value_record: &[u8]) -> Explained {
-        self.any(|effects| effects.values.iter().any(|value| value == value_record))
+        self.explained(Touched::Value(value_record.to_vec()), false)
     }
 
     /// Whether a write explains that a document is not what an index said of it.
     pub(super) fn written(&self, collection: CollectionId, row: RowId) -> Explained {
-        self.any(|effects| effects.rows.contains_key(&(collection, row)))
+        self.explained(Touched::Row(collection, row), false)
     }
 }
 
@@ -351,5 +404,77 @@ impl Drop for Watch {
             }
         }
         state.prune();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLLECTION: CollectionId = CollectionId([1; 8]);
+
+    fn row(number: u8) -> RowId {
+        RowId([number; 16])
+    }
+
+    fn ledger() -> Arc<Ledger> {
+        Arc::new(Ledger { value_records: COUNTS, state: Mutex::default() })
+    }
+
+    /// A write of some rows that ends.
+    fn end(ledger: &Ledger, rows: &[(u8, bool)]) {
+        let mut state = ledger.state();
+        let number = state.ends;
+        state.ends += 1;
+        if !state.watches.is_empty() {
+            let touched = rows.iter().map(|(number, gone)| (Touched::Row(COLLECTION, row(*number)), *gone));
+            state.keep(number, touched.collect());
+            state.prune();
+        }
+    }
+
+    #[test]
+    fn a_watch_sees_what_ended_since_it_began_and_nothing_before() {
+        let ledger = ledger();
+        let first = ledger.watch();
+        end(&ledger, &[(1, true), (2, false)]);
+        let second = ledger.watch();
+        end(&ledger, &[(1, false)]);
+        let deleted = |watch: &Watch, number| watch.deleted(COLLECTION, row(number));
+        let written = |watch: &Watch, number| watch.written(COLLECTION, row(number));
+        assert_eq!((deleted(&first, 1), deleted(&first, 2)), (Explained::Yes, Explained::No));
+        assert_eq!((written(&first, 1), written(&first, 2)), (Explained::Yes, Explained::Yes));
+        assert_eq!((deleted(&second, 1), written(&second, 1)), (Explained::No, Explained::Yes));
+        assert_eq!(written(&second, 2), Explained::No);
+        drop(first);
+        assert_eq!((deleted(&second, 1), written(&second, 1)), (Explained::No, Explained::Yes));
+        drop(second);
+        let state = ledger.state();
+        assert_eq!((state.kept, state.ended.len(), state.last.len()), (0, 0, 0), "nobody asks any more");
+    }
+
+    #[test]
+    fn a_watch_beside_too_many_writes_cannot_tell() {
+        let ledger = ledger();
+        let watch = ledger.watch();
+        end(&ledger, &[(1, true)]);
+        for _ in 0..KEPT_MAX {
+            end(&ledger, &[(2, false)]);
+        }
+        assert_eq!(watch.deleted(COLLECTION, row(1)), Explained::Unknown);
+        assert_eq!(watch.written(COLLECTION, row(2)), Explained::Yes);
+        assert_eq!(ledger.watch().written(COLLECTION, row(2)), Explained::No);
+        assert_eq!(ledger.state().last.len(), 1);
+    }
+
+    #[test]
+    fn a_write_under_way_explains_a_difference() {
+        let ledger = ledger();
+        let watch = ledger.watch();
+        let rows = HashMap::from([((COLLECTION, row(1)), true)]);
+        let effects = Effects { rows, values: vec![b"value".to_vec()], ..Effects::default() };
+        ledger.note(OperationId { epoch: 1, sequence: 7 }, effects);
+        assert_eq!(watch.deleted(COLLECTION, row(1)), Explained::Yes);
+        assert_eq!((watch.entered(b"value"), watch.entered(b"other")), (Explained::Yes, Explained::No));
     }
 }

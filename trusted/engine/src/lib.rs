@@ -18,6 +18,7 @@ mod cutting;
 pub mod declared;
 mod definition;
 mod error;
+mod exclusion;
 mod facts;
 mod fetch;
 mod filling;
@@ -210,8 +211,8 @@ struct Shared<S: Storage, C> {
     /// Values of equality indexes to be cleaned.
     cleanups: mpsc::Sender<cleanup::Job>,
     collections: RwLock<BTreeMap<Namespace, Arc<Collection>>>,
-    /// One change of the catalog at a time.
-    definitions: tokio::sync::Mutex<()>,
+    /// Who changes the catalog.
+    definitions: exclusion::Definitions,
     /// What queries hold between two steps.
     budget: budget::Budget,
     /// Where sorts and groups put what does not fit memory.
@@ -269,7 +270,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             settings,
             cleanups,
             collections: RwLock::default(),
-            definitions: tokio::sync::Mutex::default(),
+            definitions: exclusion::Definitions::default(),
             budget,
             spill,
             builds: builds::Builds::default(),

@@ -277,7 +277,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// The indexes that are dropped. What was to be dropped and is there, as the server refused it, is struck.
     async fn removed_texts(&self) -> Result<Vec<TextIndexId>, ServiceError> {
-        let _no_drop_under_way = self.definitions.lock().await;
+        let _no_drop_under_way = self.definitions.no_drop().await;
         let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
         // Of each index that is listed, whether the catalog's record lists it, too.
         let mut living: BTreeMap<TextIndexId, bool> = BTreeMap::new();

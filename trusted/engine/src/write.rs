@@ -7,7 +7,7 @@ use super::cutting::{self, DOCUMENTS_MAX};
 use super::index::Part;
 use super::natural::Found;
 use super::read::Selection;
-use super::{Shared, error, terms};
+use super::{Shared, error, slices, terms};
 use arras_documents::filter::Filter;
 use arras_documents::limits::Measured;
 use arras_documents::sort::Sort;
@@ -286,16 +286,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if collection.parts().iter().all(|part| !is_unique(part)) {
             found.forget_order();
         }
+        let how = Arc::new((update.clone(), filter.clone(), array_filters.clone()));
         let mut outcome = Updated::default();
         while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
             outcome.matched += documents.len() as u64;
-            let mut revisions = Vec::new();
-            for old in documents {
-                if let Some(new) = update.apply(&old.document, Some(filter), array_filters)? {
-                    let (row, sequence) = (old.row, old.sequence);
-                    revisions.push(Revision { row, sequence, old: Some(old), new: Some(new) });
-                }
-            }
+            let revisions = revised(documents, &how).await?;
             outcome.modified += revisions.len() as u64;
             self.revise(collection, revisions, &statement.interrupt).await?;
         }
@@ -474,6 +469,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
     }
+}
+
+/// The revisions of those documents that an update changes.
+async fn revised(
+    documents: Vec<OpenDocument>,
+    how: &Arc<(Update, Filter, ArrayFilters)>,
+) -> Result<Vec<Revision>, ServiceError> {
+    let how = Arc::clone(how);
+    slices::run(documents, move |old| {
+        let (update, filter, array_filters) = &*how;
+        let new = update.apply(&old.document, Some(filter), array_filters)?;
+        let (row, sequence) = (old.row, old.sequence);
+        Ok(new.map(|new| Revision { row, sequence, old: Some(old), new: Some(new) }))
+    })
+    .await
 }
 
 fn is_unique(part: &Part) -> bool {

@@ -62,7 +62,7 @@ pub(super) fn difference(values: &[Value]) -> Result<Value, QueryError> {
         (Some(Some(Bson::Array(first))), [_, second]) => {
             // The order of the first operand stays.
             let mut known = BTreeSet::new();
-            let kept = first.iter().filter(|value| !has(second, value) && known.insert(Ordered(value)));
+            let kept = first.iter().filter(|value| !has(second, value) && known.insert(Ordered(*value)));
             Ok(Some(Bson::Array(kept.cloned().collect())))
         }
         _ => Ok(Some(Bson::Null)),

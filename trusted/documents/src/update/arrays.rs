@@ -167,7 +167,8 @@ pub(super) fn pull_all(values: &[Bson], old: Option<&Bson>) -> Result<Option<Bso
     let Some(array) = pulled_array(old)? else {
         return Ok(None);
     };
-    let stays = |element: &&Bson| !values.iter().any(|value| order::equal(value, element));
+    let values: BTreeSet<_> = values.iter().map(Ordered).collect();
+    let stays = |element: &&Bson| !values.contains(&Ordered(element));
     Ok(Some(Bson::Array(array.iter().filter(stays).cloned().collect())))
 }
 
