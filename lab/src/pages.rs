@@ -258,8 +258,8 @@ impl<T: Write> Write for PagedTransaction<T> {
         self.transaction.delete(table, key)
     }
 
-    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError> {
-        let removed = self.transaction.delete_prefix(table, prefix)?;
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8], keys_max: usize) -> Result<u64, StorageError> {
+        let removed = self.transaction.delete_prefix(table, prefix, keys_max)?;
         self.tally.lock().counts.writes += removed;
         Ok(removed)
     }

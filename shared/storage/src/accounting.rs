@@ -170,8 +170,8 @@ impl<T: Write> Write for AccountedTransaction<T> {
         Ok(present)
     }
 
-    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError> {
-        let removed = self.transaction.delete_prefix(table, prefix)?;
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8], keys_max: usize) -> Result<u64, StorageError> {
+        let removed = self.transaction.delete_prefix(table, prefix, keys_max)?;
         self.tally.0.deletes.fetch_add(removed, Ordering::Relaxed);
         Ok(removed)
     }

@@ -261,7 +261,7 @@ fn prefixes_are_deleted_exactly<S: Storage>(store: &S) {
             all.iter().filter(|key| key.starts_with(prefix)).map(|key| key.to_vec()).collect();
         assert_eq!(keys(&store.read().expect("read"), LEFT, borrowed(&prefix_range(prefix))), matching);
         let mut writer = store.write().expect("write");
-        let removed = writer.delete_prefix(LEFT, prefix).expect("delete_prefix");
+        let removed = writer.delete_prefix(LEFT, prefix, usize::MAX).expect("delete_prefix");
         assert_eq!(removed, matching.len() as u64, "{prefix:?}");
         assert_eq!(keys(&writer, LEFT, EVERYTHING), remaining, "{prefix:?}, inside the transaction");
         writer.commit(Durability::Relaxed).expect("commit");
@@ -273,7 +273,7 @@ fn tables_are_apart<S: Storage>(store: &S) {
     load(store, LEFT, &[(b"a", b"left")]);
     load(store, RIGHT, &[(b"a", b"right"), (b"b", b"right")]);
     let mut writer = store.write().expect("write");
-    assert_eq!(writer.delete_prefix(LEFT, b"").expect("delete_prefix"), 1);
+    assert_eq!(writer.delete_prefix(LEFT, b"", usize::MAX).expect("delete_prefix"), 1);
     writer.commit(Durability::Relaxed).expect("commit");
     assert_eq!(keys(&store.read().expect("read"), RIGHT, EVERYTHING), [b"a", b"b"]);
 }
@@ -322,7 +322,7 @@ fn dropped_writers_leave_nothing<S: Storage>(store: &S) {
     let mut writer = store.write().expect("write");
     writer.put(LEFT, b"a", b"dropped").expect("put");
     writer.put(RIGHT, b"b", b"dropped").expect("put");
-    writer.delete_prefix(LEFT, b"").expect("delete_prefix");
+    writer.delete_prefix(LEFT, b"", usize::MAX).expect("delete_prefix");
     drop(writer);
     store.write().expect("write").commit(Durability::Durable).expect("commit");
     let reader = store.read().expect("read");
@@ -345,7 +345,7 @@ fn what_is_rolled_back_leaves_nothing<S: Storage>(store: &S) {
     writer.put(LEFT, b"pa", b"there again").expect("put");
     writer.put(LEFT, b"d", b"new").expect("put");
     writer.put(RIGHT, b"r", b"in a table of its own").expect("put");
-    assert_eq!(writer.delete_prefix(LEFT, b"p").expect("delete_prefix"), 2);
+    assert_eq!(writer.delete_prefix(LEFT, b"p", usize::MAX).expect("delete_prefix"), 2);
     writer.roll_back();
     assert_eq!(entries(&writer, LEFT, EVERYTHING, Direction::Ascending), kept);
     assert!(keys(&writer, RIGHT, EVERYTHING).is_empty());

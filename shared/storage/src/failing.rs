@@ -175,9 +175,9 @@ impl<T: Write> Write for FailingTransaction<T> {
         self.transaction.delete(table, key)
     }
 
-    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError> {
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8], keys_max: usize) -> Result<u64, StorageError> {
         self.faults.operation()?;
-        self.transaction.delete_prefix(table, prefix)
+        self.transaction.delete_prefix(table, prefix, keys_max)
     }
 
     fn savepoint(&mut self) {

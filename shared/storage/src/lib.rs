@@ -162,11 +162,12 @@ pub trait Write: Read {
     /// [`StorageError`] if the engine fails.
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError>;
 
-    /// Removes every key that starts with `prefix`; how many there were.
+    /// Removes the keys that start with `prefix`, the first `keys_max` of them; how many were removed. The transaction holds each
+    /// until it is committed.
     ///
     /// # Errors
     /// [`StorageError`] if the engine fails.
-    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError>;
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8], keys_max: usize) -> Result<u64, StorageError>;
 
     /// Marks what has been changed so far as what [`Write::roll_back`] leaves. A later mark takes the place of an
     /// earlier one.

@@ -246,13 +246,15 @@ impl<E: Engine> Write for Staged<'_, E> {
         Ok(present)
     }
 
-    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError> {
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8], keys_max: usize) -> Result<u64, StorageError> {
         let range = prefix_range(prefix);
         let mut keys = Vec::new();
-        self.scan(table, borrowed(&range), Direction::Ascending, &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
+        if keys_max > 0 {
+            self.scan(table, borrowed(&range), Direction::Ascending, &mut |key, _| {
+                keys.push(key.to_vec());
+                if keys.len() < keys_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+        }
         let removed = keys.len() as u64;
         for key in keys {
             self.stage(table, &key, None);

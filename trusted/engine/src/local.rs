@@ -68,6 +68,8 @@ impl LocalError {
 
 /// Records are padded to a multiple of this many bytes: a counter's size says nothing of its value.
 const RECORD_STEP_BYTES: usize = 16;
+/// Records that are removed in one transaction, where many are.
+const REMOVED_AT_ONCE: usize = 4_000;
 
 /// Facts about the store itself.
 const META: Table = Table("each_write.meta");
@@ -261,14 +263,20 @@ impl<S: Storage> LocalStore<S> {
         outcome
     }
 
-    /// Removes the records set by [`Self::set_as_named`] whose names start with `prefix`.
+    /// Removes the records set by [`Self::set_as_named`] whose names start with `prefix`, some at a time: nobody waits long to write,
+    /// and a crash may leave some.
     ///
     /// # Errors
     /// [`LocalError`] if the engine fails.
     pub fn remove_as_named(&self, table: Table, prefix: &[u8]) -> Result<(), LocalError> {
-        let mut writer = self.store.write()?;
-        writer.delete_prefix(table, prefix)?;
-        Ok(writer.commit(Durability::Relaxed)?)
+        loop {
+            let mut writer = self.store.write()?;
+            let removed = writer.delete_prefix(table, prefix, REMOVED_AT_ONCE)?;
+            writer.commit(Durability::Relaxed)?;
+            if removed < REMOVED_AT_ONCE as u64 {
+                return Ok(());
+            }
+        }
     }
 
     /// What the names of the records set by [`Self::set_as_named`] begin with: each first `length` bytes once.
@@ -316,7 +324,7 @@ impl<S: Storage> LocalStore<S> {
     pub fn forget(&self, tables: &[Table], commits: u64) -> Result<(), LocalError> {
         let mut writer = self.store.write()?;
         for table in tables {
-            writer.delete_prefix(*table, &[])?;
+            writer.delete_prefix(*table, &[], usize::MAX)?;
         }
         self.acknowledged.store(commits, Ordering::Release);
         let mark = self.set(META, ACKNOWLEDGED, &commits);

@@ -2,6 +2,7 @@
 
 use crate::backend::{look_up, storage};
 use crate::keyspace::{borrow, key, prefix_range};
+use crate::leftovers;
 use arras_primitives::ggm;
 use arras_protocol::arx_eq::{
     Change, EntriesRequest, EntriesResponse, Label, Matches, Request, Response, SearchToken,
@@ -15,6 +16,8 @@ use std::ops::ControlFlow;
 const INDEXES: Table = Table("arx_eq_indexes");
 /// Index id and label to masked row id.
 const ENTRIES: Table = Table("arx_eq");
+/// Tables that a drop empties of what begins with the index's id.
+pub(crate) const EMPTIED: &[Table] = &[ENTRIES];
 
 fn entry(index: IndexId, label: Label) -> Vec<u8> {
     key(&[index.as_bytes(), &label.0])
@@ -102,10 +105,13 @@ fn unmasked(masked: &[u8], mask: [u8; 16]) -> Result<RowId, Refusal> {
 /// Applies a step of a write.
 pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Result<(), Refusal> {
     match *change {
-        Change::CreateIndex { index } => writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage),
+        Change::CreateIndex { index } => {
+            leftovers::none_of(writer, EMPTIED, index.as_bytes())?;
+            writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage)
+        }
         Change::DropIndex { index } => {
             writer.delete(INDEXES, index.as_bytes()).map_err(storage)?;
-            writer.delete_prefix(ENTRIES, index.as_bytes()).map_err(storage).map(drop)
+            leftovers::remove(writer, ENTRIES, index.as_bytes())
         }
         Change::Insert { index, label, row } => {
             exists(writer, index)?;

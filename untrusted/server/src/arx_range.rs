@@ -23,6 +23,7 @@ use arras_protocol::Refusal;
 use arras_protocol::arx_range::{Bound, Order, Request, Response};
 use arras_protocol::{IndexId, NodeId};
 use arras_storage::{Read, Storage};
+pub(crate) use store::EMPTIED;
 use store::{View, storage};
 
 /// Answers a request.

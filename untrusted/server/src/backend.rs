@@ -2,7 +2,7 @@
 
 use crate::halves::{self, request};
 use crate::lease::{Caller, Lease, Writer};
-use crate::{hello, write};
+use crate::{hello, leftovers, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Bytes, Durability, Read, Storage, StorageError, Table, Write};
 use std::ops::ControlFlow;
@@ -141,6 +141,14 @@ impl<S: Storage> Backend<S> {
     /// A connection has ended: what it held is free.
     pub fn ended(&self, caller: &Caller) {
         self.lease.ended(caller);
+    }
+
+    /// Removes some of what dropped collections and indexes have left; true if there is more to remove.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the store fails.
+    pub fn sweep(&self) -> Result<bool, Refusal> {
+        leftovers::sweep(&self.store)
     }
 
     fn answer(&self, writer: Writer<'_>, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {

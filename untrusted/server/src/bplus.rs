@@ -20,6 +20,7 @@ use arras_protocol::{IndexId, Refusal};
 use arras_storage::{Durability, Storage, Write};
 use page::Layout;
 use std::ops::DerefMut;
+pub(crate) use tree::EMPTIED;
 use tree::Tree;
 
 /// True for what changes the entries of an index, or which there are.

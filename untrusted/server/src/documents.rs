@@ -2,6 +2,7 @@
 
 use crate::backend::{look_up, storage};
 use crate::keyspace::{borrow, key, prefix_range};
+use crate::leftovers;
 use arras_protocol::documents::{Change, Request, Response, SealedDocument, StoredDocument, StoredParts};
 use arras_protocol::limits::{DOCUMENT_BYTES_MAX, REPLY_BYTES_SOFT};
 use arras_protocol::{CollectionId, Refusal, RowId, codec};
@@ -12,6 +13,8 @@ use std::ops::ControlFlow;
 const COLLECTIONS: Table = Table("each_write.collections");
 /// Collection id and row id to header and values ([`StoredParts`]).
 const DOCUMENTS: Table = Table("documents");
+/// Tables that a drop empties of what begins with the collection's id.
+pub(crate) const EMPTIED: &[Table] = &[DOCUMENTS];
 
 /// Most documents that room is made for before any is found.
 const ROOM_MAX: usize = 1000;
@@ -136,12 +139,14 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: Change) -> Resul
         Change::CreateCollection { collection } => {
             let name = collection.as_bytes();
             if writer.get(COLLECTIONS, name).map_err(storage)?.is_none() {
+                leftovers::none_of(writer, EMPTIED, name)?;
                 writer.put(COLLECTIONS, name, &0_u64.to_be_bytes()).map_err(storage)?;
             }
         }
         Change::DropCollection { collection } => {
-            writer.delete(COLLECTIONS, collection.as_bytes()).map_err(storage)?;
-            writer.delete_prefix(DOCUMENTS, collection.as_bytes()).map_err(storage)?;
+            let name = collection.as_bytes();
+            writer.delete(COLLECTIONS, name).map_err(storage)?;
+            leftovers::remove(writer, DOCUMENTS, name)?;
         }
         Change::Put { collection, document, insert } => put(writer, step, collection, document, insert)?,
         Change::PutHeader { collection, row, header } => {

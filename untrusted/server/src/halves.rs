@@ -6,7 +6,7 @@ use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use crate::{kerschbaum_tueno, logarithmic_brc, path_oram};
 use arras_protocol::write::Step;
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
-use arras_storage::{Storage, Write};
+use arras_storage::{Storage, Table, Write};
 
 type Documents = arras_protocol::documents::Documents;
 type Unique = arras_protocol::unique::Unique;
@@ -54,6 +54,22 @@ const NAMES: &[(ProtocolId, &str)] = &[
 #[cfg(feature = "process")]
 pub(crate) fn name(protocol: ProtocolId) -> &'static str {
     NAMES.iter().find(|(known, _)| *known == protocol).map_or("unknown", |(_, name)| name)
+}
+
+/// Tables that drops empty, of each protocol.
+const EMPTIED: &[&[Table]] = &[
+    documents::EMPTIED,
+    unique::EMPTIED,
+    arx_eq::EMPTIED,
+    arx_range::EMPTIED,
+    bplus::EMPTIED,
+    pope::EMPTIED,
+    mope::EMPTIED,
+];
+
+/// The table of that name that drops empty.
+pub(crate) fn emptied(name: &[u8]) -> Option<Table> {
+    EMPTIED.concat().into_iter().find(|table| table.0.as_bytes() == name)
 }
 
 /// Answers a request of the protocol of a number. `incarnation`: of the server, for what is valid in one only.

@@ -103,7 +103,7 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         Request::DropIndex { index } => {
             let mut writer = store.write().map_err(storage)?;
             writer.delete(HEADERS, index.as_bytes()).map_err(storage)?;
-            writer.delete_prefix(PAGES, index.as_bytes()).map_err(storage)?;
+            writer.delete_prefix(PAGES, index.as_bytes(), usize::MAX).map_err(storage)?;
             writer.commit(Durability::Durable).map_err(storage)?;
             Ok(Response::Done)
         }

@@ -16,6 +16,7 @@ mod hello;
 mod kerschbaum_tueno;
 mod keyspace;
 mod lease;
+mod leftovers;
 #[cfg(feature = "process")]
 pub mod listener;
 #[cfg(feature = "lab")]

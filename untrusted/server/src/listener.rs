@@ -56,6 +56,14 @@ pub trait Handler: Send + Sync + 'static {
         0
     }
 
+    /// Does a little of what nobody waits for; true if there is more of it. May block.
+    ///
+    /// # Errors
+    /// [`Refusal`]; it may be tried again.
+    fn sweep(&self) -> Result<bool, Refusal> {
+        Ok(false)
+    }
+
     /// How often what is behind this went through what a crash does to it ([`arras_storage::Storage::setbacks`]). A
     /// connection that began before the last time gets no answer from after it: it ends, as with the process.
     fn setbacks(&self) -> u64 {
@@ -282,6 +290,10 @@ impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
 
     fn held_beside(&self, protocol: ProtocolId, body: &[u8]) -> usize {
         Self::held_beside(protocol, body)
+    }
+
+    fn sweep(&self) -> Result<bool, Refusal> {
+        Self::sweep(self)
     }
 
     fn setbacks(&self) -> u64 {

@@ -165,8 +165,8 @@ fn drop_others(writer: &mut impl Write, index: IndexId, retained: &[InstanceId])
         .map_err(storage)?;
     for name in dropped {
         writer.delete(INSTANCES, &name).map_err(storage)?;
-        writer.delete_prefix(BINS, &name).map_err(storage)?;
-        writer.delete_prefix(BLOCKS, &name).map_err(storage)?;
+        writer.delete_prefix(BINS, &name, usize::MAX).map_err(storage)?;
+        writer.delete_prefix(BLOCKS, &name, usize::MAX).map_err(storage)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use tracing::info;
+use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 /// Exit code when a second signal cuts the stop short.
@@ -27,6 +27,11 @@ const INTERRUPTED: i32 = 130;
 
 /// How long a data directory in use is waited for: a server that is just ending gives it up.
 const GIVEN_UP: Duration = Duration::from_secs(3);
+/// Others write between two sweeps.
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(5);
+/// How soon something that was dropped is looked for.
+const UNTIL_LOOKING: Duration = Duration::from_secs(1);
+const UNTIL_TRIED_AGAIN: Duration = Duration::from_secs(10);
 
 /// Why the server does not run: one line a person can act on.
 #[derive(Debug, thiserror::Error)]
@@ -116,8 +121,9 @@ fn serve<H: Handler>(
         info!(address = %bound, data_dir = %configuration.data_dir.display(), "listening on {bound}");
         let public = configuration.certificates.public();
         tokio::select! {
-            () = listener.serve(handler, stop) => {}
-            // Never ends.
+            () = listener.serve(Arc::clone(&handler), stop) => {}
+            // Neither ends.
+            () = sweep(handler) => {}
             () = arras_certificates::watch(&tls, &public, watching, arras_certificates::now) => {}
         }
         Ok::<(), Failure>(())
@@ -126,6 +132,23 @@ fn serve<H: Handler>(
     drop(runtime);
     info!("stopped");
     Ok(())
+}
+
+/// Has what drops leave removed, a little at a time.
+async fn sweep<H: Handler>(handler: Arc<H>) {
+    loop {
+        let sweeping = Arc::clone(&handler);
+        let pause = match tokio::task::spawn_blocking(move || sweeping.sweep()).await {
+            Ok(Ok(true)) => BETWEEN_SWEEPS,
+            Ok(Ok(false)) => UNTIL_LOOKING,
+            Ok(Err(refusal)) => {
+                warn!(%refusal, "what was dropped is not removed yet; tried again");
+                UNTIL_TRIED_AGAIN
+            }
+            Err(_) => UNTIL_TRIED_AGAIN,
+        };
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Threads for connections: half of the processors, since what keeps a processor busy has threads of its own. Fewer wake

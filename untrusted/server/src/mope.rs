@@ -25,6 +25,7 @@ use arras_protocol::mope::{Fetch, Fetched};
 use arras_protocol::{Blob, IndexId, Refusal};
 use arras_storage::{Durability, Read, Storage, Write};
 use std::ops::ControlFlow;
+pub(crate) use store::EMPTIED;
 use store::{ENTRIES, Index, NODES, TABLE};
 
 /// True for what changes an index, or which there are.

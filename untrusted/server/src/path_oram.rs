@@ -57,13 +57,13 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
                 return Err(malformed("a tree out of bounds"));
             }
             change(store, |writer| {
-                writer.delete_prefix(BUCKETS, index.as_bytes()).map_err(storage)?;
+                writer.delete_prefix(BUCKETS, index.as_bytes(), usize::MAX).map_err(storage)?;
                 put_head(writer, index, &Head { shape, loaded: shape.first_place(), epoch: 0 })
             })
         }
         Request::Drop { index } => change(store, |writer| {
             writer.delete(HEADS, index.as_bytes()).map_err(storage)?;
-            writer.delete_prefix(BUCKETS, index.as_bytes()).map_err(storage).map(drop)
+            writer.delete_prefix(BUCKETS, index.as_bytes(), usize::MAX).map_err(storage).map(drop)
         }),
         Request::Grow { index, levels } => change(store, |writer| grow(writer, index, levels)),
         Request::Load { index, first, buckets } => {

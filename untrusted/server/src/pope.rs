@@ -25,6 +25,7 @@ mod restructure;
 mod tests;
 
 use crate::backend::storage;
+use crate::leftovers;
 use arras_primitives::prg::Prg;
 use arras_protocol::pope::{Change, Chunk, Located, Node, Request, Response, View, labels_per_node};
 use arras_protocol::{Blob, IndexId, Refusal};
@@ -35,6 +36,8 @@ use std::collections::BTreeMap;
 
 /// Index id, node number and page number to elements.
 const BUFFERS: Table = Table("pope_buffers");
+/// Tables that a drop empties of what begins with the index's id.
+pub(crate) const EMPTIED: &[Table] = &[node::NODES, BUFFERS];
 
 /// Largest page, in bytes.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -179,7 +182,10 @@ fn created(reader: &impl Read, index: IndexId, page_bytes: u32, element_bytes: u
             Ok(tree.head)
         }
         Ok(_) => Err(malformed("the index exists with other parameters")),
-        Err(Refusal::UnknownIndex) => Ok(Head::new(page_bytes, element_bytes)),
+        Err(Refusal::UnknownIndex) => {
+            leftovers::none_of(reader, EMPTIED, index.as_bytes())?;
+            Ok(Head::new(page_bytes, element_bytes))
+        }
         Err(other) => Err(other),
     }
 }
@@ -194,8 +200,7 @@ fn insert(writer: &mut impl Write, index: IndexId, head: &Head, elements: &Blob)
 
 fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
     writer.delete(HEADS, index.as_bytes()).map_err(storage)?;
-    writer.delete_prefix(node::NODES, index.as_bytes()).map_err(storage)?;
-    writer.delete_prefix(BUFFERS, index.as_bytes()).map_err(storage).map(drop)
+    EMPTIED.iter().try_for_each(|table| leftovers::remove(writer, *table, index.as_bytes()))
 }
 
 /// Pages of a chunk, as far as asked for and allowed.

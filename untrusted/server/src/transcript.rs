@@ -64,6 +64,14 @@ impl<H: Handler> Transcript<H> {
 }
 
 impl<H: Handler> Handler for Transcript<H> {
+    fn held_beside(&self, protocol: ProtocolId, body: &[u8]) -> usize {
+        self.inner.held_beside(protocol, body)
+    }
+
+    fn sweep(&self) -> Result<bool, Refusal> {
+        self.inner.sweep()
+    }
+
     fn setbacks(&self) -> u64 {
         self.inner.setbacks()
     }

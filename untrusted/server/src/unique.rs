@@ -2,6 +2,7 @@
 
 use crate::backend::{look_up, storage};
 use crate::keyspace::key;
+use crate::leftovers;
 use arras_protocol::unique::{Change, Label, Request, Response};
 use arras_protocol::{IndexId, Refusal, RowId};
 use arras_storage::{Bytes, Read, Storage, Table, Write};
@@ -11,6 +12,8 @@ use std::ops::ControlFlow;
 const INDEXES: Table = Table("unique_indexes");
 /// Index id and label to row id.
 const ENTRIES: Table = Table("unique");
+/// Tables that a drop empties of what begins with the index's id.
+pub(crate) const EMPTIED: &[Table] = &[ENTRIES];
 
 fn entry(index: IndexId, label: Label) -> Vec<u8> {
     key(&[index.as_bytes(), &label.0])
@@ -41,10 +44,13 @@ pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Respons
 /// Applies a step of a write.
 pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Result<(), Refusal> {
     match *change {
-        Change::CreateIndex { index } => writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage),
+        Change::CreateIndex { index } => {
+            leftovers::none_of(writer, EMPTIED, index.as_bytes())?;
+            writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage)
+        }
         Change::DropIndex { index } => {
             writer.delete(INDEXES, index.as_bytes()).map_err(storage)?;
-            writer.delete_prefix(ENTRIES, index.as_bytes()).map_err(storage).map(drop)
+            leftovers::remove(writer, ENTRIES, index.as_bytes())
         }
         Change::Insert { index, label, row: new } => {
             exists(writer, index)?;

@@ -43,7 +43,7 @@ fn exercise(image: &[u8]) -> Result<(), StorageError> {
     }
     drop(reader);
     let mut writer = store.write()?;
-    writer.delete_prefix(Table("left"), &[0])?;
+    writer.delete_prefix(Table("left"), &[0], usize::MAX)?;
     writer.put(Table("right"), b"new", &[1; 20_000])?;
     writer.commit(Durability::Durable)
 }

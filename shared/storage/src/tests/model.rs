@@ -102,7 +102,7 @@ fn perform(writer: &mut impl Write, model: &mut Model, marked: &mut Model, opera
             assert_eq!(present, remove(model, table, |other| other == key) == 1);
         }
         Operation::DeletePrefix { table, prefix } => {
-            let removed = writer.delete_prefix(TABLES[table], &prefix).unwrap();
+            let removed = writer.delete_prefix(TABLES[table], &prefix, usize::MAX).unwrap();
             assert_eq!(removed, remove(model, table, |other| other.starts_with(&prefix)) as u64);
         }
         Operation::Get { table, key } => {

@@ -44,7 +44,7 @@ fn counts_are_exact() {
     assert_eq!(tally.counts() - before, Counts { gets: 3, bytes_read: 10, ..Counts::default() });
     drop(store.write().unwrap());
     let mut writer = store.write().unwrap();
-    assert_eq!(writer.delete_prefix(TABLE, b"").unwrap(), 2);
+    assert_eq!(writer.delete_prefix(TABLE, b"", usize::MAX).unwrap(), 2);
     writer.commit(Durability::Relaxed).unwrap();
     let counts = tally.counts();
     assert_eq!((counts.deletes, counts.durable_commits, counts.relaxed_commits), (3, 1, 1));

@@ -1,10 +1,11 @@
 //! Changes, as steps of a write.
 
 use super::store::{
-    BUCKETS, CIRCUITS, HEADS, Head, NODES, TOP, added_key, circuit_key, damaged, load, node_key, save,
-    storage,
+    BUCKETS, CIRCUITS, EMPTIED, HEADS, Head, NODES, TOP, added_key, circuit_key, damaged, load, node_key,
+    save, storage,
 };
 use crate::keyspace::{borrow, prefix_range};
+use crate::leftovers;
 use arras_protocol::arx_range::{Bucket, Change, Circuit, Side};
 use arras_protocol::limits::KEY_BYTES_MAX;
 use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
@@ -42,7 +43,7 @@ pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
             delete_tree_node(writer, *index, *node)?;
             let name = node_key(*index, *node);
             writer.delete(TOP, &name).map_err(storage)?;
-            writer.delete_prefix(BUCKETS, &name).map_err(storage).map(drop)
+            writer.delete_prefix(BUCKETS, &name, usize::MAX).map_err(storage).map(drop)
         }
         Change::PutBucket { index, node, sealed } => put_bucket(writer, *index, *node, sealed),
         Change::AddEntries { index, node, sealed } => add_entries(writer, *index, *node, sealed),
@@ -76,6 +77,7 @@ fn create(
     if writer.get(HEADS, index.as_bytes()).map_err(storage)?.is_some() {
         return Ok(());
     }
+    leftovers::none_of(writer, EMPTIED, index.as_bytes())?;
     let bucket = Bucket { previous: None, next: None, sealed: head_bucket.clone() };
     save(writer, BUCKETS, &node_key(index, NodeId::HEAD), &bucket)?;
     save(writer, HEADS, index.as_bytes(), &Head { key_bytes, gap: None, sealed: head_sealed.clone() })
@@ -83,10 +85,7 @@ fn create(
 
 fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
     writer.delete(HEADS, index.as_bytes()).map_err(storage)?;
-    for table in [TOP, NODES, BUCKETS, CIRCUITS] {
-        writer.delete_prefix(table, index.as_bytes()).map_err(storage)?;
-    }
-    Ok(())
+    EMPTIED.iter().try_for_each(|table| leftovers::remove(writer, *table, index.as_bytes()))
 }
 
 /// Deletes a node's place in a tree, with its circuits.

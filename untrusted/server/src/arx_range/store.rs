@@ -19,6 +19,8 @@ pub(super) const NODES: Table = Table("arx_range_nodes");
 pub(super) const BUCKETS: Table = Table("arx_range_buckets");
 /// Index id, node id and side to a [`Circuit`](arras_protocol::arx_range::Circuit).
 pub(super) const CIRCUITS: Table = Table("arx_range_circuits");
+/// Tables that a drop empties of what begins with the index's id.
+pub(crate) const EMPTIED: &[Table] = &[TOP, NODES, BUCKETS, CIRCUITS];
 
 /// How many of the first bytes of added entries are their name: their nonce.
 const ADDED_NAME_BYTES: usize = 12;

@@ -3,6 +3,7 @@
 use super::page::{Layout, Page, damaged};
 use crate::backend::storage;
 use crate::keyspace::key;
+use crate::leftovers;
 use arras_protocol::ore::Scheme;
 use arras_protocol::{IndexId, Refusal, codec};
 use arras_storage::{Read, Table, Write};
@@ -13,6 +14,8 @@ use std::ops::{Deref, DerefMut};
 const HEADERS: Table = Table("bplus_headers");
 /// Index id and page number to page.
 const PAGES: Table = Table("bplus_pages");
+/// Tables that a drop empties of what begins with the index's id.
+pub(crate) const EMPTIED: &[Table] = &[PAGES];
 
 /// Highest level of a root: pages hold three entries at least.
 const LEVEL_MAX: u8 = 48;
@@ -64,6 +67,7 @@ impl Path {
 
 /// Makes an empty index.
 pub(super) fn create(writer: &mut impl Write, index: IndexId, layout: Layout) -> Result<(), Refusal> {
+    leftovers::none_of(writer, EMPTIED, index.as_bytes())?;
     let Layout { scheme, page_bytes, .. } = layout;
     let header = Header { scheme, page_bytes, root: 0, level: 0, next_page: 1, version: 0 };
     writer.put(HEADERS, index.as_bytes(), &codec::encode(&header)).map_err(storage)?;
@@ -74,7 +78,7 @@ pub(super) fn create(writer: &mut impl Write, index: IndexId, layout: Layout) ->
 /// Drops an index.
 pub(super) fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
     writer.delete(HEADERS, index.as_bytes()).map_err(storage)?;
-    writer.delete_prefix(PAGES, index.as_bytes()).map_err(storage).map(drop)
+    leftovers::remove(writer, PAGES, index.as_bytes())
 }
 
 impl<T: Deref<Target: Read>> Tree<T> {

@@ -3,6 +3,7 @@
 use super::{damaged, malformed};
 use crate::backend::storage;
 use crate::keyspace::key;
+use crate::leftovers;
 use arras_protocol::mope::index::{CIPHERTEXT_BYTES_MAX, Listed, SealedRow};
 use arras_protocol::mope::{Head, Label, Node};
 use arras_protocol::{Blob, IndexId, Refusal, codec};
@@ -19,6 +20,8 @@ pub(super) const TABLE: Table = Table("mope_table");
 pub(super) const LABELS: Table = Table("mope_labels");
 /// Index id, ciphertext and name of an entry to nothing.
 pub(super) const ENTRIES: Table = Table("mope_entries");
+/// Tables that a drop empties of what begins with the index's id.
+pub(crate) const EMPTIED: &[Table] = &[NODES, TABLE, LABELS, ENTRIES];
 
 /// What is stored of an index itself.
 #[derive(Serialize, Deserialize)]
@@ -116,15 +119,15 @@ pub(super) fn create(writer: &mut impl Write, id: IndexId, ciphertext_bytes: u16
     match Index::open(writer, id) {
         Ok(index) if index.ciphertext_bytes == ciphertext_bytes => Ok(()),
         Ok(_) => Err(malformed("the index is there, with ciphertexts of another length")),
-        Err(Refusal::UnknownIndex) => Index { id, head: Head::default(), ciphertext_bytes }.save(writer),
+        Err(Refusal::UnknownIndex) => {
+            leftovers::none_of(writer, EMPTIED, id.as_bytes())?;
+            Index { id, head: Head::default(), ciphertext_bytes }.save(writer)
+        }
         Err(other) => Err(other),
     }
 }
 
 pub(super) fn drop_index(writer: &mut impl Write, id: IndexId) -> Result<(), Refusal> {
     writer.delete(INDEXES, id.as_bytes()).map_err(storage)?;
-    for table in [NODES, TABLE, LABELS, ENTRIES] {
-        writer.delete_prefix(table, id.as_bytes()).map_err(storage)?;
-    }
-    Ok(())
+    EMPTIED.iter().try_for_each(|table| leftovers::remove(writer, *table, id.as_bytes()))
 }

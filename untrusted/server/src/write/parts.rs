@@ -57,7 +57,7 @@ pub(super) fn apply_all(
             *position = position.saturating_add(1);
         }
     }
-    writer.delete_prefix(PARTS, &name(operation)).map_err(storage).map(drop)
+    writer.delete_prefix(PARTS, &name(operation), usize::MAX).map_err(storage).map(drop)
 }
 
 /// Forgets the parts of writes the proxy has finished with.
