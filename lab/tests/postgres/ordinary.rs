@@ -89,6 +89,20 @@ const STATEMENTS: &[&str] = &[
     "UPDATE accounts SET balance = CASE WHEN note IS DISTINCT FROM ('zz') THEN 4 ELSE 5 END WHERE id = 4 RETURNING balance",
     "UPDATE accounts SET owner = owner || 1e3 WHERE id = 1 RETURNING owner",
     "UPDATE accounts SET owner = 'x' || owner || 05 || .5 WHERE id = 2 RETURNING owner",
+    // Tables alone, names that are none, values that are there or not.
+    "SELECT id FROM ONLY accounts WHERE owner = 'Ann' ORDER BY id",
+    "UPDATE ONLY accounts SET note = 'only' WHERE owner = 'Ann' RETURNING id, owner, note",
+    "SELECT a.owner FROM only accounts a ORDER BY id",
+    "SELECT owner, amount FROM ONLY accounts JOIN ONLY payments USING (owner) ORDER BY id",
+    "DELETE FROM ONLY payments WHERE owner = 'Cid' RETURNING number",
+    "UPDATE accounts SET onwer = 'x'",
+    "UPDATE accounts a SET onwer = 'x'",
+    "SELECT id FROM accounts WHERE onwer = 'x'",
+    "SELECT a.onwer FROM accounts a WHERE a.owner = 'x'",
+    "SELECT b.owner FROM accounts a WHERE a.owner = 'x'",
+    "INSERT INTO accounts (id, owner) VALUES (1, 'Z') ON CONFLICT (id) DO UPDATE SET nope = 'x'",
+    "SELECT id FROM accounts WHERE ('Ann' IS NULL OR owner = 'Ann') AND NULL::text IS NULL ORDER BY id",
+    "SELECT ctid IS NULL, owner FROM accounts WHERE tableoid IS NOT NULL ORDER BY id LIMIT 1",
     // Chosen values.
     "UPDATE accounts SET balance = CASE WHEN lower(note) = 'a' THEN 6 ELSE balance END WHERE id IN (1, 2)",
     "SELECT id, balance FROM accounts WHERE balance = 6 OR id = 2 ORDER BY id",
@@ -132,6 +146,25 @@ async fn what_applications_write_is_answered_as_in_plaintext() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is made at the database itself is looked for before it is said not to be there.
+#[tokio::test]
+async fn a_column_that_was_added_beside_the_proxy_is_found() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("ALTER TABLE accounts ADD COLUMN more text").await.unwrap();
+    for statement in [
+        "UPDATE accounts SET more = 'x' WHERE owner = 'Ann'",
+        "SELECT id FROM accounts WHERE more = 'x' AND owner = 'Ann' ORDER BY id",
+    ] {
+        let found = answered(&client, statement).await.unwrap();
+        assert!(found.last().unwrap().starts_with("2 rows"), "{statement}: {found:?}");
+    }
+    assert_eq!(answered(&client, "UPDATE accounts SET mroe = 'x'").await.unwrap_err(), "42703");
 }
 
 /// What is prepared holds the tables as they were: it is refused once they are others, and goes on where they are not.

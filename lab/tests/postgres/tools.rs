@@ -56,7 +56,7 @@ CREATE INDEX salaries ON people (salary);
 INSERT INTO people VALUES (1, 'Ann', 10.5, 'm'), (2, 'Bob', NULL, NULL) RETURNING *;
 INSERT INTO people VALUES (1, 'Eve', 1, NULL);
 SELECT nam FROM people;
-SELECT name FROM people WHERE salery > 5;
+SELECT name FROM people WHERE salery IS NULL;
 SELECT name FROM peeple;
 SELECT * FROM people ORDER BY salary DESC NULLS LAST \gx
 SELECT name AS n, salary s FROM people WHERE salary > 5 \gset

@@ -66,6 +66,8 @@ pub mod sqlstate {
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
     /// What was read has changed meanwhile: the transaction may be tried again.
     pub const SERIALIZATION_FAILURE: &str = "40001";
+    /// Nobody has the right to.
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     /// Not enough memory or disk.
     pub const INSUFFICIENT_RESOURCES: &str = "53000";
     /// The database cannot be reached.

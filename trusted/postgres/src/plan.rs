@@ -97,6 +97,8 @@ pub enum Source {
 pub enum Form {
     /// As it came: an unencrypted parameter.
     Plain,
+    /// True, or NULL if the value is: all that `IS NULL` asks of one.
+    Presence,
     /// Sealed: `bytea`.
     Sealed(Arc<Encryption>),
     /// The equality term: `bytea`.
@@ -121,6 +123,7 @@ impl Form {
             Self::Bound(encryption, ..) => encryption.labels().is_some(),
             Self::Order(encryption) | Self::OrderArray(encryption) => encryption.hides_frequency(),
             Self::Plain
+            | Self::Presence
             | Self::Sealed(_)
             | Self::Equality(_)
             | Self::SealedArray(_)
@@ -133,7 +136,12 @@ impl Form {
     pub fn is_array(&self) -> bool {
         match self {
             Self::SealedArray(_) | Self::EqualityArray(_) | Self::OrderArray(_) => true,
-            Self::Plain | Self::Sealed(_) | Self::Equality(_) | Self::Order(_) | Self::Bound(..) => false,
+            Self::Plain
+            | Self::Presence
+            | Self::Sealed(_)
+            | Self::Equality(_)
+            | Self::Order(_)
+            | Self::Bound(..) => false,
         }
     }
 
@@ -142,6 +150,7 @@ impl Form {
     pub fn oid(&self) -> Option<u32> {
         match self {
             Self::Plain => None,
+            Self::Presence => Some(16),
             Self::Sealed(_) | Self::Equality(_) | Self::Order(_) | Self::Bound(..) => Some(17),
             Self::SealedArray(_) | Self::EqualityArray(_) | Self::OrderArray(_) => Some(1001),
         }
@@ -397,6 +406,7 @@ impl Rewritten {
                 encryption.labels().map(|_| encryption.id)
             }
             Form::Plain
+            | Form::Presence
             | Form::Sealed(_)
             | Form::SealedArray(_)
             | Form::Equality(_)

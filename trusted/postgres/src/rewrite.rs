@@ -82,6 +82,12 @@ pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Ve
 }
 
 fn plan_one(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>) -> Result<Action, SqlError> {
+    if let Some(at) = mention::changes_own_schema(statement) {
+        let message = "permission denied for schema arras";
+        return Err(SqlError::new(sqlstate::INSUFFICIENT_PRIVILEGE, message)
+            .detail("It holds the orders of encrypted columns, which the proxy alone changes.")
+            .at(text, statement.bytes(at).start));
+    }
     match catalog.sensitive().mention(statement) {
         None if catalog.is_shown() => shown::plan(text, statement, catalog),
         None => Ok(Action::Unchanged),

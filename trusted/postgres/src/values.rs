@@ -178,7 +178,12 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
             };
             return members.into_iter().enumerate().filter_map(one).collect();
         }
-        Form::Plain | Form::Sealed(_) | Form::SealedArray(_) | Form::Equality(_) | Form::EqualityArray(_) => {
+        Form::Plain
+        | Form::Presence
+        | Form::Sealed(_)
+        | Form::SealedArray(_)
+        | Form::Equality(_)
+        | Form::EqualityArray(_) => {
             return Ok(Vec::new());
         }
     };
@@ -309,6 +314,13 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Source::Computed(index) => plain(inputs.computed, *index)?,
             Source::Constants(_) => return Err(defect("an array stands where a plain value does")),
         }),
+        Form::Presence => {
+            let is_null = match &value.source {
+                Source::Parameter(number) => argument(*number, inputs)?.bytes.is_none(),
+                source => *source == Source::Constant(None),
+            };
+            Ok(if is_null { PhysicalValue::Null } else { PhysicalValue::Text("true".into()) })
+        }
         Form::Sealed(encryption) => bytes(encryption, &|datum| {
             Ok(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored()))
         }),

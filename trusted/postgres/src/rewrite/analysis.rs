@@ -6,7 +6,7 @@
 //! encrypted column in it.
 
 use super::edits::{Edits, compact, parameter_of};
-use super::insert_rows::InsertedRows;
+use super::insert_rows::{InsertedRows, is_constant};
 use super::mention::is_keyword;
 use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
@@ -21,6 +21,9 @@ use sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Columns that every table has, and a name that is a function's without parentheses.
+const SYSTEM_COLUMNS: [&str; 7] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "current_schema"];
 
 /// One statement's analysis.
 pub(super) struct Analysis<'a> {
@@ -107,7 +110,8 @@ impl<'a> Analysis<'a> {
 
     /// The token of an identifier is understood.
     pub(super) fn understand(&mut self, identifier: &Ident) {
-        if !self.is_absent(&fold(&identifier.value, identifier.quote_style.is_some())) {
+        let name = fold(&identifier.value, identifier.quote_style.is_some());
+        if !self.is_absent(&name) && !self.is_term(&name) {
             self.understood.extend(self.lexemes.index_of(identifier.span));
         }
     }
@@ -248,12 +252,10 @@ impl<'a> Analysis<'a> {
                 }))
             }
             Found::Plain => {
-                if !self.is_term(&name) {
-                    parts.iter().for_each(|part| self.understand(part));
-                }
+                parts.iter().for_each(|part| self.understand(part));
                 Ok(None)
             }
-            Found::Nowhere => Ok(None),
+            Found::Nowhere => self.nowhere(&names, start, scope),
             Found::Row => Err(self.unsupported(
                 start,
                 format!("a whole row of {name} holds encrypted columns, which are read one by one"),
@@ -271,6 +273,29 @@ impl<'a> Analysis<'a> {
                 Err(self.at(SqlError::new(sqlstate::AMBIGUOUS_COLUMN, message), start))
             }
         }
+    }
+
+    /// What is no column of a query whose columns are all known is PostgreSQL's error, said here where the statement has
+    /// constants: sent on, those beside it would be in the server's log.
+    fn nowhere(&self, names: &[String], at: usize, scope: &Scope<'_>) -> Result<Option<Reference>, SqlError> {
+        let name = names.last().map_or("", String::as_str);
+        let is_special = is_keyword(self.lexemes, at) || SYSTEM_COLUMNS.contains(&name);
+        let has_constants = self.lexemes.list.iter().any(|lexeme| is_constant(&lexeme.token.token));
+        let is_said = has_constants || self.is_term(name);
+        if is_special || names.len() > 2 || !is_said || !scope.is_encrypted_and_known() {
+            return Ok(None);
+        }
+        let error = match names {
+            [relation, _] if scope.relation(None, relation).is_none() => SqlError::new(
+                sqlstate::UNDEFINED_TABLE,
+                format!("missing FROM-clause entry for table \"{relation}\""),
+            ),
+            [relation, _] => {
+                SqlError::new(sqlstate::UNDEFINED_COLUMN, format!("column {relation}.{name} does not exist"))
+            }
+            _ => SqlError::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
+        };
+        Err(self.at(error, at))
     }
 
     /// Is it the name of a column of terms, which no statement of a client's names?

@@ -8,7 +8,7 @@ use super::term::{Term, form_pieces};
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::plan::{Piece, Source, Value};
+use crate::plan::{Form, Piece, Source, Value};
 use sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, NamedWindowExpr, OrderByExpr, Query, UnaryOperator, WindowFrameBound,
@@ -133,7 +133,10 @@ impl Analysis<'_> {
                     self.is_null(&reference);
                     Ok(())
                 }
-                None => self.expression(inner, scope, "IS NULL"),
+                None => match constant(self.lexemes, inner).filter(|_| scope.sees_encrypted()) {
+                    Some(value) => self.presence(&value),
+                    None => self.expression(inner, scope, "IS NULL"),
+                },
             },
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.equal(left, right, scope, "IS DISTINCT FROM")
@@ -180,6 +183,17 @@ impl Analysis<'_> {
             Some(term) => self.replace_with_term(reference, term),
             None => self.keep(reference),
         }
+    }
+
+    /// `$1 IS NULL OR c = $1`: the value itself is the column's, and is not sent.
+    fn presence(&mut self, value: &Constant) -> Result<(), SqlError> {
+        let oid = value.cast.as_deref().and_then(ColumnType::parse).map(ColumnType::oid);
+        oid.into_iter().for_each(|oid| self.type_parameter(&value.source, oid));
+        let pieces = self.value_pieces(value, Form::Presence)?;
+        let bytes = self.bytes(&value.tokens);
+        self.understand_tokens(value.tokens.clone());
+        self.edits.replace(bytes, pieces);
+        Ok(())
     }
 
     fn exists(&mut self, query: &Query, is_not: bool, scope: &Scope<'_>) -> Result<(), SqlError> {

@@ -1,6 +1,7 @@
 //! The relations of a query: tables, queries, functions, and how they are joined.
 
 use super::analysis::Analysis;
+use super::mention::is_keyword;
 use super::scope::{Relation, Scope};
 use super::select::Mode;
 use super::term::Term;
@@ -232,6 +233,18 @@ impl Analysis<'_> {
         let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
         let names: Vec<String> =
             parts.iter().map(|part| fold(&part.value, part.quote_style.is_some())).collect();
+        let first = parts.first().and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
+        if parts.len() == 1
+            && parts.iter().all(|part| part.quote_style.is_none())
+            && is_keyword(self.lexemes, first)
+        {
+            // What was read as its alias may be the table.
+            return Err(self.unsupported(
+                first,
+                "this use of a table is not understood".into(),
+                "Write FROM table AS alias.",
+            ));
+        }
         let there = match &names[..] {
             [table] => self.catalog.table(None, table),
             [schema, table] => self.catalog.table(Some(schema), table),
@@ -248,8 +261,7 @@ impl Analysis<'_> {
                     (Some(common), _) => Relation { name: alias.or(Some(table.clone())), ..common.clone() },
                     // Which one is meant says a search path, which is the session's.
                     (None, _) if self.catalog.is_ambiguous(table) => {
-                        let at = parts.first().and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
-                        return Err(self.declared_twice(table, at));
+                        return Err(self.declared_twice(table, first));
                     }
                     (None, Some(found)) => Relation::of_table(found, alias),
                     (None, None) if self.catalog.declares(table) => return Err(self.missing(name)),

@@ -465,6 +465,17 @@ impl Analysis<'_> {
         self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
     }
 
+    /// `ALTER COLUMN c DROP NOT NULL`: its terms were made so as it was.
+    fn drop_not_null(&mut self, column: &Ident, encryption: &Encryption) {
+        let Some(at) = self.lexemes.index_of(column.span) else { return };
+        let name = fold(&column.value, column.quote_style.is_some());
+        let terms = encryption.terms().map(|term| quoted(&format!("{name}{}", term.suffix())));
+        let names: Vec<String> = std::iter::once(quoted(&name)).chain(terms).collect();
+        // What follows in the text is the last one's.
+        let names = names.join(" DROP NOT NULL, ALTER COLUMN ");
+        self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
+    }
+
     /// `ALTER COLUMN c`: whether it may be NULL is the sealed value's; anything else is the schema file's.
     fn alter_column(
         &mut self,
@@ -473,9 +484,11 @@ impl Analysis<'_> {
         operation: &AlterColumnOperation,
     ) -> Result<(), SqlError> {
         match operation {
-            AlterColumnOperation::SetNotNull
-            | AlterColumnOperation::DropNotNull
-            | AlterColumnOperation::DropDefault => {
+            AlterColumnOperation::DropNotNull => {
+                self.drop_not_null(column, encryption);
+                Ok(())
+            }
+            AlterColumnOperation::SetNotNull | AlterColumnOperation::DropDefault => {
                 self.understand(column);
                 Ok(())
             }

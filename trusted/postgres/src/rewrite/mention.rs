@@ -43,7 +43,9 @@ impl Sensitive {
 
     /// May a text in small letters name an encrypted table?
     fn may_name(&self, folded: &str) -> bool {
-        folded.contains("u&\"") || self.folded.iter().any(|name| folded.contains(name))
+        folded.contains("u&\"")
+            || folded.contains(OWN_SCHEMA)
+            || self.folded.iter().any(|name| folded.contains(name))
     }
 
     /// Does code in small letters have the name of an encrypted table as a word of its own?
@@ -88,8 +90,50 @@ impl Sensitive {
 pub(super) fn makes_code(statement: &Lexemes) -> bool {
     let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
     let made = if is(1, &["or"]) && is(2, &["replace"]) { 3 } else { 1 };
-    is(0, &["do"]) || (is(0, &["create"]) && is(made, &["function", "procedure"]))
+    let calls = |at: usize| is(at, &RUNS_CODE) && matches!(statement.token(at + 1), Some(Token::LParen));
+    is(0, &["do"])
+        || (is(0, &["create"]) && is(made, &["function", "procedure"]))
+        || (0..statement.list.len()).any(calls)
 }
+
+/// Functions that run a statement that is a string, or read a table whose name is one.
+const RUNS_CODE: [&str; 15] = [
+    "query_to_xml",
+    "query_to_xmlschema",
+    "query_to_xml_and_xmlschema",
+    "table_to_xml",
+    "table_to_xmlschema",
+    "table_to_xml_and_xmlschema",
+    "ts_stat",
+    "ts_rewrite",
+    "dblink",
+    "dblink_exec",
+    "dblink_open",
+    "dblink_send_query",
+    "crosstab",
+    "crosstabn",
+    "connectby",
+];
+
+/// First words of statements that change something.
+const CHANGES: [&str; 8] = ["insert", "update", "delete", "truncate", "drop", "alter", "create", "merge"];
+
+/// The token of the proxy's own schema in a statement that would change what is in it, or it.
+pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
+    let changes = CHANGES.iter().any(|word| statement.is_word(0, word));
+    let is_own = |at: &usize| {
+        let follows = matches!(statement.token(at + 1), Some(Token::Period));
+        let behind = at
+            .checked_sub(1)
+            .is_some_and(|before| ["schema", "exists"].iter().any(|word| statement.is_word(before, word)));
+        matches!(statement.token(*at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA)
+            && (follows || behind)
+    };
+    (0..statement.list.len()).find(|at| changes && is_own(at))
+}
+
+/// The schema of what the proxy keeps in the database.
+const OWN_SCHEMA: &str = "arras";
 
 /// Words that PostgreSQL reserves since long: without quotes they name a column only behind a point, and a table never.
 const RESERVED: [&str; 77] = [

@@ -4,7 +4,7 @@
 //! gives; the rows that `FETCH` gives are those of the cursor's query.
 
 use super::analysis::Analysis;
-use super::constant::constant;
+use super::constant::{Constant, constant};
 use super::statement;
 use super::term::sent_as;
 use crate::catalog::Catalog;
@@ -221,6 +221,7 @@ fn prepare(
             place.and_then(|tokens| text_of(text, lexemes, tokens)).unwrap_or("unknown").to_owned()
         }
         (form, _) if form.is_array() => "bytea[]".to_owned(),
+        (Form::Presence, _) => "boolean".to_owned(),
         _ => "bytea".to_owned(),
     };
     let kinds: Vec<String> = rewritten.values.iter().map(kind).collect();
@@ -302,11 +303,31 @@ fn execute(
 }
 
 impl Analysis<'_> {
+    /// The constant that some tokens are.
+    fn constant_of(&self, tokens: &Range<usize>) -> Option<Constant> {
+        let parsed = self.lexemes.tokens().get(tokens.clone()).map(<[_]>::to_vec).unwrap_or_default();
+        let expression = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(parsed).parse_expr();
+        let found = constant(self.lexemes, &expression.ok()?)?;
+        (found.tokens == *tokens).then_some(found)
+    }
+
+    /// Whether `EXECUTE` gives something for a parameter, where that alone is asked.
+    fn presence_of(&mut self, tokens: &Range<usize>, at: usize) -> Piece {
+        match self.constant_of(tokens) {
+            Some(Constant { source, .. }) => {
+                let value = Value { source, form: Form::Presence, sent_as: None, at };
+                Piece::Value(self.edits.value(value))
+            }
+            None => Piece::Text(format!("NULLIF(({}) IS NOT NULL, false)", self.source(tokens))),
+        }
+    }
+
     /// What `EXECUTE` gives for a parameter.
     fn argument(&mut self, value: &Value, tokens: &Range<usize>) -> Result<Piece, SqlError> {
         let at = self.lexemes.bytes(tokens.start).start;
         let encryption = match &value.form {
             Form::Plain => return Ok(Piece::Text(self.source(tokens).to_owned())),
+            Form::Presence => return Ok(self.presence_of(tokens, at)),
             Form::Sealed(encryption)
             | Form::Equality(encryption)
             | Form::SealedArray(encryption)
@@ -316,10 +337,7 @@ impl Analysis<'_> {
             | Form::Bound(encryption, ..) => encryption.clone(),
         };
         statement::require_shallow(self.lexemes)?;
-        let parsed = self.lexemes.tokens().get(tokens.clone()).map(<[_]>::to_vec).unwrap_or_default();
-        let expression = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(parsed).parse_expr();
-        let found = expression.ok().and_then(|expression| constant(self.lexemes, &expression));
-        let Some(found) = found.filter(|found| found.tokens == *tokens) else {
+        let Some(found) = self.constant_of(tokens) else {
             return Err(self.unsupported(
                 tokens.start,
                 format!("what EXECUTE gives for column {} must be a constant", encryption.label),

@@ -90,6 +90,18 @@ impl<'p> Scope<'p> {
         self.relations.iter().any(Relation::is_encrypted)
     }
 
+    /// Is there an encrypted column in sight?
+    pub(super) fn sees_encrypted(&self) -> bool {
+        std::iter::successors(Some(self), |scope| scope.outer).any(Self::is_encrypted)
+    }
+
+    /// The same, and is each column known that may be named?
+    pub(super) fn is_encrypted_and_known(&self) -> bool {
+        let scopes = || std::iter::successors(Some(self), |scope| scope.outer);
+        let known = |relation: &Relation| relation.columns.is_some() && !relation.derived;
+        scopes().all(|scope| scope.relations.iter().all(known)) && self.sees_encrypted()
+    }
+
     /// The relation of a name.
     pub(super) fn relation(&self, schema: Option<&str>, name: &str) -> Option<&Relation> {
         let named = |relation: &&Relation| {

@@ -357,7 +357,9 @@ impl Analysis<'_> {
             let reference = match self.reference(meant.unwrap_or(expression), scope)? {
                 Some(reference) => reference,
                 None => {
-                    self.expression(expression, scope, "GROUP BY")?;
+                    if meant.is_none() {
+                        self.expression(expression, scope, "GROUP BY")?;
+                    }
                     continue;
                 }
             };

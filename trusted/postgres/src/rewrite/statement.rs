@@ -13,7 +13,7 @@ use crate::text::{Lexemes, name_of};
 use sqlparser::ast::Statement;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Span, Token};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 /// Operators and conditions of one statement: the tree of a long chain of them is as deep as it is long.
 const MAX_OPERATORS: usize = 2_000;
@@ -207,7 +207,7 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
 }
 
 pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
-    let mut tokens = lexemes.tokens();
+    let mut tokens = without_only(lexemes);
     if lexemes.is_word(0, "copy") {
         // Options stand behind where the rows come from or go to; a query before that has its own `ON`.
         let streams = |at: &usize| lexemes.is_word(*at, "stdin") || lexemes.is_word(*at, "stdout");
@@ -233,6 +233,20 @@ pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Sta
             .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.")
             .at(text, byte)
     })
+}
+
+/// The tokens without the `ONLY` before a table, which the parser takes for the table: which rows there are is the server's.
+fn without_only(lexemes: &Lexemes) -> Vec<TokenWithSpan> {
+    let is_before_table = |at: usize| {
+        let before = at.checked_sub(1);
+        let follows = before.is_some_and(|before| {
+            matches!(lexemes.token(before), Some(Token::Comma))
+                || ["from", "join", "using", "update"].iter().any(|word| lexemes.is_word(before, word))
+        });
+        follows && lexemes.is_word(at, "only") && matches!(lexemes.token(at + 1), Some(Token::Word(_)))
+    };
+    let kept = |(at, token)| (!is_before_table(at)).then_some(token);
+    lexemes.tokens().into_iter().enumerate().filter_map(kept).collect()
 }
 
 /// Options of `COPY` are `on` and `off`, too, which the parser knows as `true` and `false`.

@@ -113,6 +113,7 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
     };
     match form {
         Form::Plain
+        | Form::Presence
         | Form::Sealed(_)
         | Form::SealedArray(_)
         | Form::Equality(_)
@@ -349,7 +350,7 @@ pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
 
 fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
     match form {
-        Form::Plain => None,
+        Form::Plain | Form::Presence => None,
         Form::Sealed(encryption)
         | Form::Equality(encryption)
         | Form::SealedArray(encryption)

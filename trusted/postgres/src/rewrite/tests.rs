@@ -5,6 +5,7 @@ mod declared;
 mod fh_ope;
 mod golden;
 mod numbered;
+mod passed;
 mod random;
 mod rows;
 mod usual;
@@ -110,6 +111,7 @@ fn shown(rewritten: &Rewritten, index: usize) -> String {
     };
     match &value.form {
         Form::Plain => format!("‹{source}›"),
+        Form::Presence => format!("‹is there {source}›"),
         Form::Sealed(_) => format!("‹sealed {source}›"),
         Form::Equality(_) => format!("‹eq {source}›"),
         Form::SealedArray(_) => format!("‹each sealed {source}›"),

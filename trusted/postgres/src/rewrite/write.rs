@@ -72,7 +72,7 @@ impl Analysis<'_> {
         let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
         let Some(column) = relation.column(&name) else {
             let message = format!(
-                "column \"{name}\" of relation {} does not exist",
+                "column \"{name}\" of relation \"{}\" does not exist",
                 relation.name.as_deref().unwrap_or("")
             );
             return Err(self.at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), at));
@@ -189,7 +189,10 @@ impl Analysis<'_> {
                         let term = self.need(&reference, "ON CONFLICT", Some(Term::Equality))?;
                         self.replace_with_term(&reference, term);
                     }
-                    None => self.understand(identifier),
+                    None => {
+                        self.require_column(identifier, &name, relation)?;
+                        self.understand(identifier);
+                    }
                 }
             }
         }
@@ -228,12 +231,24 @@ impl Analysis<'_> {
                     self.assign(identifier, &assignment.value, &encryption, relation, scope)?
                 }
                 None => {
+                    self.require_column(identifier, &folded, relation)?;
                     self.understand_name(name);
                     self.expression(&assignment.value, scope, "SET")?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// That a column is one of what is changed. Sent on, what it is set to would be in the server's log.
+    fn require_column(&self, column: &Ident, name: &str, relation: &Relation) -> Result<(), SqlError> {
+        if !relation.is_encrypted() || relation.column(name).is_some() {
+            return Ok(());
+        }
+        let table = relation.name.as_deref().unwrap_or("");
+        let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
+        let at = self.lexemes.index_of(column.span).unwrap_or(0);
+        Err(self.at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), at))
     }
 
     fn assign(

@@ -22,6 +22,7 @@ pub(crate) async fn enter(
         .filter_map(|value| match &value.form {
             Form::Order(encryption) => encryption.labels().map(|_| (&value.source, encryption)),
             Form::Plain
+            | Form::Presence
             | Form::Sealed(_)
             | Form::SealedArray(_)
             | Form::Equality(_)

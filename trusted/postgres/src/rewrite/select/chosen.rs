@@ -340,6 +340,7 @@ impl Analysis<'_> {
                     Form::Equality(_) => self.replace_with_term(&reference, Term::Equality),
                     Form::Order(_) => self.replace_with_term(&reference, Term::Order),
                     Form::Plain
+                    | Form::Presence
                     | Form::Sealed(_)
                     | Form::SealedArray(_)
                     | Form::EqualityArray(_)

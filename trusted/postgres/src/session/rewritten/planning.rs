@@ -2,6 +2,7 @@
 
 use super::super::kept::may_be_closed_by;
 use super::{Requests, tables};
+use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned};
 use crate::replies;
@@ -19,7 +20,20 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Is it refused as it names a table or column that is not there?
+fn names_nothing(planned: &Planned) -> bool {
+    let codes = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE];
+    matches!(&planned.action, Action::Refused(error) if codes.contains(&error.sqlstate))
+}
+
 impl Requests<'_> {
+    /// Plans a text; `is_long`: it takes time.
+    fn plan_by(&self, text: &str, catalog: &Catalog, is_long: bool) -> Result<Vec<Planned>, SqlError> {
+        let state = self.shared.state();
+        let plan = || crate::rewrite::plan_in(text, catalog, &state.names.in_text(text));
+        if is_long { apart(plan) } else { plan() }
+    }
+
     /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
     pub(super) async fn plan<'t>(
         &mut self,
@@ -63,11 +77,13 @@ impl Requests<'_> {
         } else {
             None
         };
-        let mut planned = {
-            let state = self.shared.state();
-            let plan = || crate::rewrite::plan_in(text, &catalog, &state.names.in_text(text));
-            if room.is_some() { apart(plan) } else { plan() }?
-        };
+        let mut planned = self.plan_by(text, &catalog, room.is_some())?;
+        if planned.iter().any(names_nothing) {
+            // It may have been made at the database, of which nothing is heard here.
+            self.shared.state().changed_tables = true;
+            catalog = self.catalog().await?;
+            planned = self.plan_by(text, &catalog, room.is_some())?;
+        }
         // What is left waits for the database, and others' statements must not wait for that.
         drop(room);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());

@@ -1,0 +1,108 @@
+//! Forms in which a client's plaintext reached the server once.
+
+use super::golden::check;
+use super::outcome;
+
+#[test]
+fn a_table_without_those_that_inherit_from_it_is_the_table() {
+    check(&[
+        (
+            "SELECT id FROM ONLY accounts WHERE owner = 'x'",
+            "SELECT id FROM ONLY accounts WHERE \"owner$eq\" = ‹eq x›",
+        ),
+        (
+            "DELETE FROM only accounts USING ONLY notes WHERE accounts.owner = 'x'",
+            "DELETE FROM only accounts USING ONLY notes WHERE accounts.\"owner$eq\" = ‹eq x›",
+        ),
+    ]);
+    let update = outcome("UPDATE ONLY accounts SET memo = 'x' WHERE id = 1");
+    assert!(update.contains("‹sealed x›"), "{update}");
+    let all = outcome("SELECT * FROM ONLY accounts");
+    assert!(all.ends_with("accounts.closed") || all.contains("=>"), "{all}");
+}
+
+#[test]
+fn a_name_that_is_no_column_is_said_before_the_constants_beside_it_are_sent() {
+    let wrong = [
+        (
+            "UPDATE accounts SET onwer = 'secret' WHERE id = 1",
+            "42703 21: column \"onwer\" of relation \"accounts\" does not exist",
+        ),
+        ("DELETE FROM accounts WHERE onwer = 'secret'", "42703 28: column \"onwer\" does not exist"),
+        ("SELECT id FROM accounts a WHERE a.onwer = 'secret'", "42703 33: column a.onwer does not exist"),
+        (
+            "SELECT id FROM accounts a WHERE accounts.owner = 'secret'",
+            "42P01 33: missing FROM-clause entry for table \"accounts\"",
+        ),
+        (
+            "INSERT INTO accounts (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET onwer = 'secret'",
+            "42703 69: column \"onwer\" of relation \"accounts\" does not exist",
+        ),
+        (
+            "UPDATE accounts SET \"balance$ord\" = 5",
+            "42703 21: column \"balance$ord\" of relation \"accounts\" does not exist",
+        ),
+        (
+            "SELECT id FROM accounts WHERE EXISTS (SELECT 1 FROM payments WHERE onwer = 'x')",
+            "42703 68: column \"onwer\" does not exist",
+        ),
+    ];
+    for (statement, expected) in wrong {
+        assert_eq!(outcome(statement), expected, "{statement}");
+    }
+    for statement in [
+        "SELECT ctid, xmin FROM accounts WHERE owner = 'x'",
+        "SELECT current_user, current_date, current_schema, id FROM accounts WHERE owner = 'x'",
+        "SELECT id AS n, count(*) AS c FROM accounts GROUP BY n HAVING count(*) > 1 ORDER BY c, n",
+        "SELECT DISTINCT ON (n) id AS n, closed FROM accounts ORDER BY n, closed",
+        "SELECT x.anything FROM accounts, generate_series(1, 2) x WHERE owner = 'x'",
+        "SELECT anything FROM accounts, generate_series(1, 2) WHERE owner = 'x'",
+    ] {
+        let found = outcome(statement);
+        assert!(!found.starts_with("42703"), "{statement}: {found}");
+    }
+}
+
+#[test]
+fn whether_a_value_is_there_is_asked_without_it() {
+    check(&[
+        (
+            "SELECT id FROM accounts WHERE $1 IS NULL OR owner = $1",
+            "SELECT id FROM accounts WHERE ‹is there $1› IS NULL OR \"owner$eq\" = ‹eq $1›",
+        ),
+        (
+            "SELECT id FROM accounts WHERE ($1::text IS NOT NULL AND owner = $2) OR 'x' IS NULL",
+            "SELECT id FROM accounts WHERE (‹is there $1› IS NOT NULL AND \"owner$eq\" = ‹eq $2›) OR ‹is there x› IS NULL",
+        ),
+    ]);
+}
+
+#[test]
+fn terms_are_no_columns_of_a_client_s() {
+    for statement in [
+        "ALTER TABLE accounts DROP COLUMN \"balance$ord\"",
+        "ALTER TABLE accounts ALTER COLUMN \"balance$ord\" SET DEFAULT 5",
+        "INSERT INTO accounts (id) VALUES (1) ON CONFLICT (\"owner$eq\") DO NOTHING",
+        "CREATE INDEX ON accounts (\"owner$eq\")",
+    ] {
+        let found = outcome(statement);
+        assert!(found.starts_with("0A000") || found.starts_with("42703"), "{statement}: {found}");
+    }
+    check(&[(
+        "ALTER TABLE accounts ALTER balance DROP NOT NULL",
+        "ALTER TABLE accounts ALTER \"balance\" DROP NOT NULL, ALTER COLUMN \"balance$eq\" DROP NOT NULL, ALTER COLUMN \
+         \"balance$ord\" DROP NOT NULL",
+    )]);
+}
+
+#[test]
+fn code_in_a_string_names_no_encrypted_table() {
+    for statement in [
+        "SELECT query_to_xml('select id from accounts where owner = ''secret''', true, true, '')",
+        "SELECT * FROM dblink('dbname=x', 'select owner from accounts') AS t (owner text)",
+        "SELECT table_to_xml('accounts', true, true, '')",
+    ] {
+        let found = outcome(statement);
+        assert!(found.starts_with("0A000"), "{statement}: {found}");
+    }
+}
