@@ -103,6 +103,20 @@ const STATEMENTS: &[&str] = &[
     "INSERT INTO accounts (id, owner) VALUES (1, 'Z') ON CONFLICT (id) DO UPDATE SET nope = 'x'",
     "SELECT id FROM accounts WHERE ('Ann' IS NULL OR owner = 'Ann') AND NULL::text IS NULL ORDER BY id",
     "SELECT ctid IS NULL, owner FROM accounts WHERE tableoid IS NOT NULL ORDER BY id LIMIT 1",
+    // Sums of nothing.
+    "SELECT coalesce(sum(balance), 0) FROM accounts WHERE id > 100",
+    "SELECT coalesce(sum(balance), 0) AS total, count(*) FROM accounts",
+    "SELECT owner, COALESCE(SUM(balance), -3) FROM accounts GROUP BY owner ORDER BY min(id)",
+    "SELECT coalesce(sum(a.balance), 0::int) FROM accounts a",
+    "SELECT coalesce(sum(a.balance), 7::integer) FROM accounts a WHERE balance IS NULL",
+    // Locks that the parser does not know, numbers stored as texts, a zone behind a day.
+    "SELECT owner FROM accounts WHERE id = 1 FOR NO KEY UPDATE",
+    "SELECT owner FROM accounts WHERE id = 1 FOR KEY SHARE",
+    "INSERT INTO accounts (id, owner) VALUES (40, 5), (41, 12.50), (42, -1e3) RETURNING owner",
+    "DELETE FROM accounts WHERE id >= 40",
+    "ALTER TABLE accounts RENAME COLUMN note TO remark",
+    "ALTER TABLE accounts RENAME COLUMN remark TO note",
+    "ALTER TABLE accounts SET (fillfactor = 90)",
     // Chosen values.
     "UPDATE accounts SET balance = CASE WHEN lower(note) = 'a' THEN 6 ELSE balance END WHERE id IN (1, 2)",
     "SELECT id, balance FROM accounts WHERE balance = 6 OR id = 2 ORDER BY id",

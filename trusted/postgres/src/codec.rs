@@ -25,6 +25,11 @@ use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 
+/// A number as PostgreSQL writes it.
+pub(crate) fn number_text(digits: &str) -> Option<String> {
+    Some(digits.parse::<Numeric>().ok()?.to_string())
+}
+
 /// The whole number that a decimal with digits behind its point, or with an exponent, is rounded to.
 pub(crate) fn rounded(text: &str) -> Option<i64> {
     if !text.contains(['.', 'e', 'E']) {

@@ -165,7 +165,8 @@ impl ColumnType {
     /// `TIMESTAMP WITH TIME ZONE`. None: no such type, or none that a column can be encrypted as.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        let name = name.trim().to_ascii_lowercase();
+        let name = name.trim().to_ascii_lowercase().replace('"', "");
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(&name).to_owned();
         let (word, rest) =
             name.split_once('(').map_or((name.as_str(), None), |(word, rest)| (word, Some(rest)));
         let word = word.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -177,6 +178,17 @@ impl ColumnType {
             }
         };
         let plain = match word.as_str() {
+            // Digits in base 2 that it has at least.
+            "float" if !numbers.is_empty() => {
+                return match *numbers {
+                    [1..=24] => Some(Self::Real),
+                    [25..=53] => Some(Self::DoublePrecision),
+                    _ => None,
+                };
+            }
+            // All the digits that a moment has.
+            "timestamp" | "timestamp without time zone" if *numbers == [6] => return Some(Self::Timestamp),
+            "timestamptz" | "timestamp with time zone" if *numbers == [6] => return Some(Self::TimestampTz),
             "smallint" | "int2" => Self::SmallInt,
             "integer" | "int" | "int4" => Self::Integer,
             "bigint" | "int8" => Self::BigInt,
@@ -199,7 +211,7 @@ impl ColumnType {
                     _ => None,
                 };
             }
-            "varchar" | "character varying" => {
+            "varchar" | "character varying" | "char varying" => {
                 return match *numbers {
                     [] => Some(Self::Varchar(None)),
                     [length @ 1..=10_485_760] => Some(Self::Varchar(Some(length))),
@@ -234,12 +246,27 @@ mod tests {
             ("decimal(5)", "numeric(5,0)"),
             ("timestamptz", "timestamp with time zone"),
             ("Double Precision", "double precision"),
+            ("float(53)", "double precision"),
+            ("FLOAT(24)", "real"),
+            ("timestamptz(6)", "timestamp with time zone"),
+            ("char varying(20)", "character varying(20)"),
+            ("pg_catalog.\"varchar\"(20)", "character varying(20)"),
         ] {
             let parsed = ColumnType::parse(given).unwrap();
             assert_eq!(parsed.name(), printed);
             assert_eq!(ColumnType::parse(printed), Some(parsed));
         }
-        for wrong in ["point", "numeric(0)", "numeric(3,4)", "varchar(0)", "int(4)", "varchar(x)", "text("] {
+        for wrong in [
+            "point",
+            "numeric(0)",
+            "numeric(3,4)",
+            "varchar(0)",
+            "int(4)",
+            "float(54)",
+            "timestamp(3)",
+            "varchar(x)",
+            "text(",
+        ] {
             assert_eq!(ColumnType::parse(wrong), None, "{wrong}");
         }
         assert_eq!(ColumnType::parse("numeric(12,2)").unwrap().modifier(), 786_438);

@@ -11,6 +11,7 @@ const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_NAN: u16 = 0xC000;
 const NUMERIC_INFINITY: u16 = 0xD000;
 const NUMERIC_NEGATIVE_INFINITY: u16 = 0xF000;
+const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 /// What a `jsonb` begins with in binary.
 const JSONB_VERSION: u8 = 1;
 
@@ -51,7 +52,12 @@ impl Datum {
             let message = format!("a parameter of type number {oid} is no value of type {}", kind.name());
             SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
         };
-        let value = read(sent.ok_or_else(mismatch)?, bytes)?;
+        let sent = sent.ok_or_else(mismatch)?;
+        let value = read(sent, bytes)?;
+        if matches!(kind, ColumnType::Text | ColumnType::Varchar(_)) && sent.is_number() {
+            // As PostgreSQL's own cast when a number is stored as a text.
+            return Ok(Self::Text(value.to_text(sent)));
+        }
         convert(value, kind).ok_or_else(mismatch)
     }
 
@@ -104,6 +110,11 @@ fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
         (Datum::Numeric(number), ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt) => {
             Datum::Integer(i64::try_from(number.unscaled_at(0)?).ok()?)
         }
+        (Datum::Date(days), ColumnType::Timestamp) => Datum::Timestamp(match days {
+            i32::MIN => i64::MIN,
+            i32::MAX => i64::MAX,
+            days => i64::from(days) * MICROSECONDS_PER_DAY,
+        }),
         (value @ Datum::Real(_), ColumnType::Real)
         | (value @ Datum::Double(_), ColumnType::DoublePrecision)
         | (value @ Datum::Numeric(_), ColumnType::Numeric(_))

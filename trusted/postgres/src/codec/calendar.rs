@@ -155,8 +155,14 @@ pub(super) fn moment(text: &str, in_zone: bool) -> Result<i64, NotADate> {
         "epoch" => return Ok(-EPOCH_DAYS * DAY_MICROSECONDS),
         _ => {}
     }
-    let (date, time) =
-        text.split_once(['T', 't', ' ']).map_or((text, ""), |(date, time)| (date, time.trim_start()));
+    // A zone may follow the day itself.
+    let alone = text
+        .strip_suffix(['Z', 'z'])
+        .filter(|date| date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'));
+    let (date, time) = match alone {
+        Some(date) => (date, "Z"),
+        None => text.split_once(['T', 't', ' ']).map_or((text, ""), |(date, time)| (date, time.trim_start())),
+    };
     let end = time.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.').unwrap_or(time.len());
     let (time, zone) = time.split_at(end);
     let zone = zone.trim();

@@ -292,7 +292,13 @@ impl Analysis<'_> {
                             let term = self.need(&reference, "COUNT(DISTINCT)", None)?;
                             self.replace_with_term(&reference, term);
                         }
-                        Some(reference) => return Err(self.unreadable(&reference, &reader)),
+                        Some(reference) => {
+                            let is_folded =
+                                matches!(name.as_str(), "sum" | "avg") && reference.encryption.sum;
+                            let error = self.unreadable(&reference, &reader);
+                            let hint = "The proxy adds: a sum or mean is a result by itself, or coalesce(sum(column), 0).";
+                            return Err(if is_folded { error.hint(hint) } else { error });
+                        }
                         None => self.expression(argument, scope, &reader)?,
                     }
                 }

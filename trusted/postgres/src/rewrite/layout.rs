@@ -554,15 +554,34 @@ impl Analysis<'_> {
             AlterTableOperation::AddConstraint { constraint, .. } => {
                 self.constraint(constraint, last_part(table), declared)?
             }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name }
+                if find(old_column_name).is_none() && find(new_column_name).is_none() =>
+            {
+                self.understand(old_column_name);
+                self.understand(new_column_name);
+            }
+            AlterTableOperation::OwnerTo { .. } => {
+                let words = 0..self.lexemes.list.len();
+                let owner = words
+                    .into_iter()
+                    .find(|at| self.lexemes.is_word(*at, "owner") && self.lexemes.is_word(at + 1, "to"));
+                owner.into_iter().for_each(|at| self.understand_tokens(at..at + 1));
+            }
             AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::RenameConstraint { .. }
             | AlterTableOperation::ValidateConstraint { .. }
-            | AlterTableOperation::OwnerTo { .. } => {}
+            | AlterTableOperation::SetOptionsParens { .. }
+            | AlterTableOperation::DisableTrigger { .. }
+            | AlterTableOperation::EnableTrigger { .. }
+            | AlterTableOperation::DisableRowLevelSecurity
+            | AlterTableOperation::EnableRowLevelSecurity
+            | AlterTableOperation::ForceRowLevelSecurity
+            | AlterTableOperation::NoForceRowLevelSecurity => {}
             other => {
                 return Err(self.unsupported(
                     0,
                     format!("{table} has encrypted columns: {other} is not rewritten"),
-                    "Names of tables and columns are the schema file's.",
+                    "Names of tables and declared columns are the schema file's; other forms are run at the database.",
                 ));
             }
         }

@@ -1,6 +1,7 @@
 //! Queries: what they read, and what their results are.
 
 mod chosen;
+mod default;
 mod figured;
 mod group;
 mod item;

@@ -207,7 +207,7 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
 }
 
 pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
-    let mut tokens = without_only(lexemes);
+    let mut tokens = without_unknown(lexemes);
     if lexemes.is_word(0, "copy") {
         // Options stand behind where the rows come from or go to; a query before that has its own `ON`.
         let streams = |at: &usize| lexemes.is_word(*at, "stdin") || lexemes.is_word(*at, "stdout");
@@ -235,8 +235,16 @@ pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Sta
     })
 }
 
-/// The tokens without the `ONLY` before a table, which the parser takes for the table: which rows there are is the server's.
-fn without_only(lexemes: &Lexemes) -> Vec<TokenWithSpan> {
+/// The tokens without what the parser does not know and no column stands in: `ONLY` before a table, which it takes for the table,
+/// and the finer locks, `FOR NO KEY UPDATE` and `FOR KEY SHARE`.
+fn without_unknown(lexemes: &Lexemes) -> Vec<TokenWithSpan> {
+    let is = |at: usize, word: &str| lexemes.is_word(at, word);
+    let is_of_lock = |at: usize| {
+        let behind = |count: usize, word: &str| at.checked_sub(count).is_some_and(|at| is(at, word));
+        let no_key = |at: usize| is(at, "no") && is(at + 1, "key") && is(at + 2, "update");
+        (behind(1, "for") && (no_key(at) || (is(at, "key") && is(at + 1, "share"))))
+            || (behind(2, "for") && at.checked_sub(1).is_some_and(no_key))
+    };
     let is_before_table = |at: usize| {
         let before = at.checked_sub(1);
         let follows = before.is_some_and(|before| {
@@ -245,7 +253,7 @@ fn without_only(lexemes: &Lexemes) -> Vec<TokenWithSpan> {
         });
         follows && lexemes.is_word(at, "only") && matches!(lexemes.token(at + 1), Some(Token::Word(_)))
     };
-    let kept = |(at, token)| (!is_before_table(at)).then_some(token);
+    let kept = |(at, token)| (!is_before_table(at) && !is_of_lock(at)).then_some(token);
     lexemes.tokens().into_iter().enumerate().filter_map(kept).collect()
 }
 

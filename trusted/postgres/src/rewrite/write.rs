@@ -6,6 +6,7 @@ use super::scope::{Relation, Scope};
 use super::select::{Grouped, Mode, ResultColumn};
 use super::term::Term;
 use crate::catalog::{Constant as Default, Encryption};
+use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::text::{fold, quoted};
@@ -52,9 +53,19 @@ pub(super) fn stored_names(name: &str, encryption: Option<&Arc<Encryption>>) -> 
     suffixes.iter().map(|suffix| quoted(&format!("{name}{suffix}"))).collect()
 }
 
-/// A constant as it is assigned to a column: digits behind a point are rounded for a column of whole numbers.
+/// A constant as it is assigned to a column: digits behind a point are rounded for a column of whole numbers, a number is a text
+/// for one of texts.
 fn assigned(value: &Constant, encryption: &Encryption) -> Constant {
     let mut value = value.clone();
+    let is_text = matches!(encryption.kind, ColumnType::Text | ColumnType::Varchar(_));
+    if let (Written::Number, None, Source::Constant(Some(text)), true) =
+        (value.written, &value.cast, &mut value.source, is_text)
+        && let Some(shown) = crate::codec::number_text(text)
+    {
+        *text = shown;
+        value.written = Written::Any;
+        return value;
+    }
     if let (Written::Number, None, Source::Constant(Some(text))) =
         (value.written, &value.cast, &mut value.source)
         && encryption.kind.is_integer()

@@ -261,6 +261,9 @@ impl Analysis<'_> {
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| figured(expression), name_of);
+            if let Some(what) = self.sum_or_default(function, scope, mode)? {
+                return Ok(ResultColumn { name: Some(name), what });
+            }
             if let Some(what) = self.aggregate_item(function, &function_name, alias, scope, mode)? {
                 return Ok(ResultColumn { name: Some(name), what });
             }
@@ -397,7 +400,7 @@ impl Analysis<'_> {
         Ok(Some(what))
     }
 
-    fn token_of_name(&self, function: &Function) -> Option<usize> {
+    pub(super) fn token_of_name(&self, function: &Function) -> Option<usize> {
         let [part] = &function.name.0[..] else { return None };
         self.lexemes.index_of(part.as_ident()?.span)
     }
