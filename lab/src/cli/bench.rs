@@ -111,13 +111,14 @@ fn of_postgres(arguments: &BenchArguments) -> Result<(), Failure> {
     let environment = crate::run::environment();
     if arguments.json {
         let line = |figure| serde_json::json!({ "environment": environment, "figure": figure }).to_string();
-        return print(&figures.iter().map(line).collect::<Vec<_>>().join("\n"));
+        print(&figures.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        return missed(figures.iter().filter(|figure| figure.is_missed()).map(|figure| figure.what));
     }
     let rows: Vec<Vec<String>> = figures
         .iter()
         .map(|figure| {
             let measured = format!("{:.2} {}", figure.measured, figure.unit);
-            vec![figure.what.to_owned(), measured, figure.target.to_owned()]
+            vec![figure.what.to_owned(), measured, figure.target.to_string()]
         })
         .collect();
     print(&format!(
@@ -125,7 +126,8 @@ fn of_postgres(arguments: &BenchArguments) -> Result<(), Failure> {
         table::render(&["of PostgreSQL", "measured", "to be"], &rows),
         environment.machine,
         environment.commit
-    ))
+    ))?;
+    missed(figures.iter().filter(|figure| figure.is_missed()).map(|figure| figure.what))
 }
 
 /// Rates of the whole system, with the executables beside this one.
