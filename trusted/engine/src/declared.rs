@@ -183,11 +183,10 @@ pub(super) fn is_declared(index: &LiveIndex) -> bool {
 
 /// What a request calls for under a schema, there or not.
 pub(super) fn wanted(
-    collection: &Collection,
+    ns: &Namespace,
     request: &IndexRequest,
     schema: &Schema,
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
-    let ns = &collection.ns;
     let undeclared = schema.undeclared();
     request::indexes_for(
         request,
@@ -231,7 +230,7 @@ pub(super) fn without(collection: &Collection, position: usize, schema: &Schema)
     for at in 0..left.len() {
         let Some(index) = left.get(at).cloned() else { break };
         // A request that was accepted once is one that can be read.
-        let wanted = wanted(collection, &index.request, schema).unwrap_or_default();
+        let wanted = wanted(&collection.ns, &index.request, schema).unwrap_or_default();
         let parts = left.iter().flat_map(|index| &index.parts);
         let there = parts.map(|part| (&part.physical, part.sparse));
         let missing = request::missing(wanted, index.request.sparse, there);
@@ -352,7 +351,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             .iter()
             // One that a schema made calls for nothing beside itself.
             .filter(|index| !index.request.sparse && !is_declared(index))
-            .flat_map(|index| wanted(collection, &index.request, schema).unwrap_or_default())
+            .flat_map(|index| wanted(&collection.ns, &index.request, schema).unwrap_or_default())
             .collect::<Vec<_>>();
         let all = minimise(declared.into_iter().chain(of_requests).collect());
         let encrypted = missing(collection, all, false).into_iter().map(CalledFor::Encrypted);

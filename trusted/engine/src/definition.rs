@@ -221,6 +221,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         interrupt: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
+        requests.iter().try_for_each(|request| self.require_servable(ns, request))?;
         let collection = self.ensure_collection(ns, &interrupt).await?;
         if self.are_there(&collection, &requests)? {
             let number = listed(&collection.indexes()).len();
@@ -230,7 +231,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _ends_by = self.builds.end_by(ns, interrupt);
         let before = listed(&collection.indexes()).len();
         for request in requests {
-            let wanted = declared::wanted(&collection, &request, &self.settings.schema);
+            let wanted = declared::wanted(ns, &request, &self.settings.schema);
             if exists(&collection, &request)?.is_some() {
                 declared::kept_protocol(&collection, &wanted.unwrap_or_default())?;
             } else {
@@ -249,6 +250,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok((before, listed(&collection.indexes()).len()))
     }
 
+    /// That an index can be made: said of all that are asked for before the collection, or the first of them, is made.
+    fn require_servable(&self, ns: &Namespace, request: &IndexRequest) -> Result<(), ServiceError> {
+        let wanted = declared::wanted(ns, request, &self.settings.schema);
+        let Some(collection) = self.collection(ns) else {
+            return wanted.map(drop).map_err(ServiceError::from);
+        };
+        let wanted =
+            if exists(&collection, request)?.is_some() { wanted.unwrap_or_default() } else { wanted? };
+        declared::kept_protocol(&collection, &wanted)
+    }
+
     /// Are all that are asked for there, and filled? Nobody needs wait for a build of another then.
     fn are_there(
         &self,
@@ -260,7 +272,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 Some(index) if index.ready.load(Ordering::SeqCst) => {}
                 Some(_) | None => return Ok(false),
             }
-            let wanted = declared::wanted(collection, request, &self.settings.schema);
+            let wanted = declared::wanted(&collection.ns, request, &self.settings.schema);
             declared::kept_protocol(collection, &wanted.unwrap_or_default())?;
         }
         Ok(true)

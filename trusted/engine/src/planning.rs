@@ -56,7 +56,7 @@ fn states(
     // Of a hinted index, also what another index holds that stands for it.
     let hinted: Option<Vec<PhysicalIndex>> = hint.map(|hint| {
         let meant = indexes.iter().filter(|index| is_hinted(&index.request.name, &index.request.key, hint));
-        let wanted = |index: &Arc<LiveIndex>| declared::wanted(collection, &index.request, schema).ok();
+        let wanted = |index: &Arc<LiveIndex>| declared::wanted(&collection.ns, &index.request, schema).ok();
         meant.filter_map(wanted).flatten().collect()
     });
     let usable = |index: &LiveIndex, part: &Part| {

@@ -74,7 +74,7 @@ mod tests {
 
     /// A store with so many entries under an id in a table that drops empty, and one under another id.
     fn filled(entries: usize) -> (Memory, Table) {
-        let (store, table) = (Memory::new(), halves::emptied(b"arx_eq").unwrap());
+        let (store, table) = (Memory::new(), halves::emptied(b"documents").unwrap());
         let mut writer = store.write().unwrap();
         for number in 0..entries {
             writer.put(table, &[&ID[..], &number.to_be_bytes()].concat(), b"entry").unwrap();

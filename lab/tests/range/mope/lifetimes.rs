@@ -8,6 +8,7 @@ use arras_protocol::Order;
 use arras_protocol::mope::index::{Change, Listed, Mope, Request, Response, Update};
 use arras_protocol::ore::Width;
 use arras_protocol::{Blob, Channel, ChannelError};
+use arras_schemes::contract::{RangeQuery, RangeSearch};
 use arras_schemes::mope::Kind;
 use arras_schemes::ore::domain::plaintext_key;
 use arras_schemes::traits::RangeIndex;
@@ -244,6 +245,34 @@ fn an_end_that_leaves_the_tree_beneath_a_search_is_looked_for_again() {
     let found = now(index.search(low, high, Order::Ascending, None)).expect("searches");
     let keys: Vec<Vec<u8>> = found.into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [30, 35, 36, 40].map(|value| plaintext_key(WIDTH, value)));
+}
+
+/// The rows of one value, page by page; the value beyond goes behind the first page.
+fn found_beside_a_far_end_that_goes(order: Order) -> usize {
+    let world = memory();
+    let encoded = form(Kind::Stope);
+    let index = Arc::new(now(encoded.reopen(world.wire.clone(), None)).expect("an empty index"));
+    let writer = now(encoded.reopen(world.wire.clone(), None)).expect("the same");
+    let ends = [(5, 200), (25, 201)];
+    let items: Vec<Item> = (0..40).map(|number| (10, number)).chain(ends).collect();
+    now(writer.insert(entries(WIDTH, &items))).expect("inserts");
+    let [lower, upper] = [8, 20].map(|value| plaintext_key(WIDTH, value));
+    let query = RangeQuery { lower, upper, order, limit: Some(16) };
+    let mut page = now(Arc::clone(&index).search(query)).expect("searches");
+    now(writer.remove(entries(WIDTH, &ends))).expect("removes");
+    let mut found = page.entries.len();
+    while let Some(more) = page.more.take() {
+        page = now(more.next(Some(16))).expect("goes on");
+        found += page.entries.len();
+    }
+    found
+}
+
+#[test]
+fn an_end_that_leaves_the_tree_between_two_pages_takes_no_row_with_it() {
+    for order in [Order::Ascending, Order::Descending] {
+        assert_eq!(found_beside_a_far_end_that_goes(order), 40, "{order:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::writes::{self, WriteErrors};
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
+use arras_documents::filter::Filter;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{Store, UpdateStatement};
@@ -64,7 +65,10 @@ pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandErro
     arguments.refuse(&["c", "collation", "sort"])?;
     // An update's hint can only change how fast it is.
     reads::hint(&mut arguments)?;
-    let filter = reads::filter(&mut arguments, "q")?;
+    let filter = match arguments.document("q")? {
+        Some(filter) => Filter::parse(&filter)?,
+        None => return Err(arguments.missing("q")),
+    };
     let update = parse_update(arguments.take("u"), &arguments, "u")?;
     let array_filters = array_filters(&mut arguments)?;
     let multi = arguments.boolean("multi")?.unwrap_or(false);

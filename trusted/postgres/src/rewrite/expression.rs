@@ -128,16 +128,7 @@ impl Analysis<'_> {
                 parts.into_iter().rev().try_for_each(|part| self.expression(part, scope, &op.to_string()))
             }
             Expr::BinaryOp { left, op, right } => self.comparison(left, op, right, scope),
-            Expr::IsNull(inner) | Expr::IsNotNull(inner) => match self.reference(inner, scope)? {
-                Some(reference) => {
-                    self.is_null(&reference);
-                    Ok(())
-                }
-                None => match constant(self.lexemes, inner).filter(|_| scope.sees_encrypted()) {
-                    Some(value) => self.presence(&value),
-                    None => self.expression(inner, scope, "IS NULL"),
-                },
-            },
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => self.tested_for_null(inner, scope),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.equal(left, right, scope, "IS DISTINCT FROM")
             }
@@ -173,6 +164,18 @@ impl Analysis<'_> {
             Expr::Exists { subquery, negated } => self.exists(subquery, *negated, scope),
             Expr::Subquery(subquery) => self.query(subquery, Some(scope), Mode::Plain).map(drop),
             _ => self.reading(expression, scope),
+        }
+    }
+
+    /// What `IS NULL` asks of: a column, a value that may be one's, or something else.
+    fn tested_for_null(&mut self, inner: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        if let Some(reference) = self.reference(inner, scope)? {
+            self.is_null(&reference);
+            return Ok(());
+        }
+        match constant(self.lexemes, inner).filter(|_| scope.sees_encrypted()) {
+            Some(value) => self.presence(&value),
+            None => self.expression(inner, scope, "IS NULL"),
         }
     }
 

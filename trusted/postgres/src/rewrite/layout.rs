@@ -1,5 +1,6 @@
 //! Tables and indexes: an encrypted column becomes its sealed value and its terms.
 
+mod altered;
 mod default;
 
 use super::analysis::{Analysis, Reference};
@@ -465,17 +466,6 @@ impl Analysis<'_> {
         self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
     }
 
-    /// `ALTER COLUMN c DROP NOT NULL`: its terms were made so as it was.
-    fn drop_not_null(&mut self, column: &Ident, encryption: &Encryption) {
-        let Some(at) = self.lexemes.index_of(column.span) else { return };
-        let name = fold(&column.value, column.quote_style.is_some());
-        let terms = encryption.terms().map(|term| quoted(&format!("{name}{}", term.suffix())));
-        let names: Vec<String> = std::iter::once(quoted(&name)).chain(terms).collect();
-        // What follows in the text is the last one's.
-        let names = names.join(" DROP NOT NULL, ALTER COLUMN ");
-        self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
-    }
-
     /// `ALTER COLUMN c`: whether it may be NULL is the sealed value's; anything else is the schema file's.
     fn alter_column(
         &mut self,
@@ -537,11 +527,8 @@ impl Analysis<'_> {
             AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
                 for identifier in column_names {
                     match find(identifier) {
-                        Some((name, encryption)) => {
-                            self.drop_column(identifier, &name, &encryption, *if_exists);
-                            if encryption.labels().is_some() {
-                                beside.before.push(labels_in("mope_forget", table, &name, &encryption));
-                            }
+                        Some(column) => {
+                            self.drop_declared(identifier, column, *if_exists, (table, &mut *beside))
                         }
                         None => self.understand(identifier),
                     }
@@ -560,13 +547,7 @@ impl Analysis<'_> {
                 self.understand(old_column_name);
                 self.understand(new_column_name);
             }
-            AlterTableOperation::OwnerTo { .. } => {
-                let words = 0..self.lexemes.list.len();
-                let owner = words
-                    .into_iter()
-                    .find(|at| self.lexemes.is_word(*at, "owner") && self.lexemes.is_word(at + 1, "to"));
-                owner.into_iter().for_each(|at| self.understand_tokens(at..at + 1));
-            }
+            AlterTableOperation::OwnerTo { .. } => self.owner_to(),
             AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::RenameConstraint { .. }
             | AlterTableOperation::ValidateConstraint { .. }

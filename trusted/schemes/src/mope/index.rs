@@ -274,7 +274,6 @@ impl<C: Channel<Mope>> Index<C> {
         let keys = |entries: &BTreeSet<ValueAndRow>| {
             entries.iter().map(|(value, _)| self.width.key(*value)).collect::<Vec<_>>()
         };
-        let before = self.tree.acknowledged();
         // In mOPE a value's further occurrences are nothing to the tree, and what goes stays in it.
         let (inserted, gone) = match self.kind {
             Kind::Mope => (self.distinct(&come), Vec::new()),
@@ -282,9 +281,12 @@ impl<C: Channel<Mope>> Index<C> {
         };
         if inserted.is_empty() && gone.is_empty() {
             let update = Update { removed, ..Update::default() };
+            let before = self.tree.acknowledged();
             return Ok(Worked { update, staged: None, before });
         }
         let mut staged = self.tree.stage(&inserted, &gone).await?;
+        // Only now: staging asks for a head that was in doubt, which is the one to go back to.
+        let before = self.tree.acknowledged();
         let tree = staged.take().map(Box::new);
         let ciphertexts: BTreeMap<&Vec<u8>, &Stored> = inserted.iter().zip(staged.stored()).collect();
         let listed = |(value, row): &ValueAndRow| {

@@ -2,7 +2,8 @@
 //!
 //! *Between the ends.* Where an end is stored, it is asked for with its entries; else the nearest stored value outside of the
 //! range, without them: what is written while the client looks for the ends is found, and what lies outside of the range is
-//! dropped here. If an end has left the tree in between (stOPE), the server says so, and the client looks again.
+//! dropped here. If an end has left the tree in between (stOPE), the server says so, and the client looks again:
+//! first whether it was an end, or what the last page ended with.
 //!
 //! *Going on.* A page goes on behind the last entry, under its ciphertext; or, if that has left the tree, behind its value.
 //!
@@ -155,6 +156,13 @@ impl<C: Channel<Mope>> Index<C> {
         Ok(())
     }
 
+    /// Is the last entry's ciphertext still its value's? Then it was an end that has left the tree. True if there is no last entry.
+    async fn has_last(&self, range: &Range) -> Result<bool, IndexError> {
+        let Some(last) = &range.last else { return Ok(true) };
+        let [place, _] = self.neighbours([last.value, last.value]).await?;
+        Ok(place.below.is_some_and(|end| end.is_value && end.ciphertext == last.ciphertext))
+    }
+
     /// The next entries of a range: none only if there are none. Whether there may be more.
     pub(super) async fn page(
         &self,
@@ -169,7 +177,8 @@ impl<C: Channel<Mope>> Index<C> {
                 Ok(page) => return Ok(page),
                 Err(error) if is_other_version(&error) && tries < TRIES => {
                     tries += 1;
-                    if !range.forget_last() {
+                    range.ends = None;
+                    if !self.has_last(range).await? && !range.forget_last() {
                         return Ok((Vec::new(), false));
                     }
                 }
