@@ -307,3 +307,27 @@ fn a_build_of_one_collection_keeps_nobody_from_another() {
         build.await.expect("no panic").expect("an index");
     });
 }
+
+#[test]
+fn what_is_refused_of_one_index_makes_neither_the_collection_nor_the_others() {
+    run(async {
+        let world = World::new(1 << 20, 1 << 20).await;
+        let request = |field: &str, options: Document| IndexRequest {
+            name: field.into(),
+            key: doc! { field: 1 },
+            unique: false,
+            sparse: false,
+            options,
+        };
+        let by_hand = doc! { "storageEngine": { "arras": { "order": "by_hand" } } };
+        let requests = || vec![request("a", Document::new()), request("b", by_hand.clone())];
+        let ns = namespace();
+        world.engine.create_indexes(&ns, requests(), Interrupt::default()).await.expect_err("no such order");
+        world.engine.create_collection(&ns).await.expect("it is not there");
+        world.engine.create_indexes(&ns, requests(), Interrupt::default()).await.expect_err("no such order");
+        let again = vec![request("a", Document::new())];
+        let (before, now) =
+            world.engine.create_indexes(&ns, again, Interrupt::default()).await.expect("an index");
+        assert_eq!(now, before + 1, "it was not made");
+    });
+}

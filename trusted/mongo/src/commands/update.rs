@@ -106,3 +106,18 @@ pub(super) fn array_filters(arguments: &mut Arguments) -> Result<ArrayFilters, C
         None => Ok(ArrayFilters::default()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_update_says_of_which_documents() {
+        for fields in
+            [doc! { "u": { "x": 1 } }, doc! { "q": null, "u": { "$set": { "x": 1 } }, "multi": true }]
+        {
+            assert!(statement(fields.clone()).is_err(), "{fields}");
+        }
+        assert!(statement(doc! { "q": {}, "u": { "x": 1 } }).is_ok());
+    }
+}

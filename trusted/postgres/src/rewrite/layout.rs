@@ -453,19 +453,6 @@ impl Analysis<'_> {
         Ok(beside)
     }
 
-    /// `DROP COLUMN c`: its terms go, too.
-    fn drop_column(&mut self, identifier: &Ident, name: &str, encryption: &Encryption, if_exists: bool) {
-        let Some(at) = self.lexemes.index_of(identifier.span) else { return };
-        let exists = if if_exists { "IF EXISTS " } else { "" };
-        // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
-        let mut names = vec![quoted(name)];
-        for term in [Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term)) {
-            names.push(quoted(&format!("{name}{}", term.suffix())));
-        }
-        let names = names.join(&format!(", DROP COLUMN {exists}"));
-        self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
-    }
-
     /// `ALTER COLUMN c`: whether it may be NULL is the sealed value's; anything else is the schema file's.
     fn alter_column(
         &mut self,
@@ -492,6 +479,37 @@ impl Analysis<'_> {
         }
     }
 
+    /// `ADD COLUMN` of an encrypted one, by its name and declaration.
+    fn add_column(
+        &mut self,
+        definition: &ColumnDef,
+        (name, encryption): (String, Arc<Encryption>),
+        if_not_exists: bool,
+        (table, beside): (&str, &mut Beside),
+    ) -> Result<(), SqlError> {
+        let separator = if if_not_exists { ", ADD COLUMN IF NOT EXISTS " } else { ", ADD COLUMN " };
+        let unique = self.column_definition(definition, last_part(table), &name, &encryption, separator)?;
+        self.beside_column(table, &name, &encryption, unique, beside);
+        if has_default(definition) {
+            beside.after.extend(terms_without_default(table, &name, &encryption));
+        }
+        Ok(())
+    }
+
+    /// `DROP COLUMN` of an encrypted one, by its name and declaration; its labels are forgotten before.
+    pub(super) fn drop_declared(
+        &mut self,
+        identifier: &Ident,
+        (name, encryption): (String, Arc<Encryption>),
+        if_exists: bool,
+        (table, beside): (&str, &mut Beside),
+    ) {
+        self.drop_column(identifier, &name, &encryption, if_exists);
+        if encryption.labels().is_some() {
+            beside.before.push(labels_in("mope_forget", table, &name, &encryption));
+        }
+    }
+
     fn alter(
         &mut self,
         operation: &AlterTableOperation,
@@ -507,21 +525,7 @@ impl Analysis<'_> {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
                 match find(&column_def.name) {
                     None => self.understand(&column_def.name),
-                    Some((name, encryption)) => {
-                        let separator =
-                            if *if_not_exists { ", ADD COLUMN IF NOT EXISTS " } else { ", ADD COLUMN " };
-                        let unique = self.column_definition(
-                            column_def,
-                            last_part(table),
-                            &name,
-                            &encryption,
-                            separator,
-                        )?;
-                        self.beside_column(table, &name, &encryption, unique, beside);
-                        if has_default(column_def) {
-                            beside.after.extend(terms_without_default(table, &name, &encryption));
-                        }
-                    }
+                    Some(column) => self.add_column(column_def, column, *if_not_exists, (table, beside))?,
                 }
             }
             AlterTableOperation::DropColumn { column_names, if_exists, .. } => {

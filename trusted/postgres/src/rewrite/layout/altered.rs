@@ -1,26 +1,30 @@
 //! `ALTER TABLE`: what of it concerns a column's terms.
 
-use super::{Beside, labels_in};
 use crate::catalog::Encryption;
 use crate::plan::Piece;
 use crate::rewrite::analysis::Analysis;
+use crate::rewrite::term::Term;
 use crate::text::{fold, quoted};
 use sqlparser::ast::Ident;
-use std::sync::Arc;
 
 impl Analysis<'_> {
-    /// `DROP COLUMN` of an encrypted one, by its name and declaration; its labels are forgotten before.
-    pub(super) fn drop_declared(
+    /// `DROP COLUMN c`: its terms go, too.
+    pub(super) fn drop_column(
         &mut self,
         identifier: &Ident,
-        (name, encryption): (String, Arc<Encryption>),
+        name: &str,
+        encryption: &Encryption,
         if_exists: bool,
-        (table, beside): (&str, &mut Beside),
     ) {
-        self.drop_column(identifier, &name, &encryption, if_exists);
-        if encryption.labels().is_some() {
-            beside.before.push(labels_in("mope_forget", table, &name, &encryption));
+        let Some(at) = self.lexemes.index_of(identifier.span) else { return };
+        let exists = if if_exists { "IF EXISTS " } else { "" };
+        // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
+        let mut names = vec![quoted(name)];
+        for term in [Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term)) {
+            names.push(quoted(&format!("{name}{}", term.suffix())));
         }
+        let names = names.join(&format!(", DROP COLUMN {exists}"));
+        self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
     }
 
     /// `OWNER TO`: the word is no column, whatever columns are called.
