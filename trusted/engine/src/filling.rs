@@ -3,7 +3,8 @@
 //! Equality and unique indexes take the documents in the order of the scan. Entries of range indexes are gathered first, as
 //! many as memory allows. ArxRange's are put in order: neighbours share a bucket, so that each bucket is written once for all
 //! of them and not once for each. It shows nothing: buckets are known to the server in order anyway, and which document an
-//! entry is of is sealed in them. Those of other protocols go in a random order, since it shows.
+//! entry is of is sealed in them. So are those of other protocols whose server knows the order anyway (`fills_in_order`); the rest
+//! go in a random order, since it shows.
 
 use super::apply::{Revision, Steps};
 use super::channel::ServerChannel;
