@@ -47,7 +47,8 @@ pub(crate) fn judge_share(
 /// Says what is wrong with bytes that should be uniformly random: how often each comes.
 pub(crate) fn judge_bytes(what: &str, bytes: &[u8], failures: &mut Vec<String>) {
     let expected = bytes.len() as f64 / 256.0;
-    assert!(expected >= 8.0, "{what}: {} bytes say nothing", bytes.len());
+    // Below five of each the distance is not distributed so.
+    assert!(expected >= 5.0, "{what}: {} bytes say nothing", bytes.len());
     let mut counts = [0_u32; 256];
     bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
     let distance: f64 = counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
