@@ -76,6 +76,8 @@ fn names(collection: CollectionId, rows: &[RowId]) -> impl Iterator<Item = Vec<u
 }
 
 fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Found, Refusal> {
+    // Of one that was dropped documents may be left.
+    count(reader, collection)?;
     let mut found = Found { stored: Vec::with_capacity(rows.len().min(ROOM_MAX)), more: false, served: 0 };
     let (mut bytes, mut asked) = (0, rows.iter());
     look_up(reader, DOCUMENTS, names(collection, rows), |stored| {
@@ -87,10 +89,6 @@ fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<
         found.more = bytes >= REPLY_BYTES_SOFT && asked.len() > 0;
         Ok(if found.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    if found.stored.is_empty() {
-        // A document that is there shows that its collection is; nothing does not.
-        count(reader, collection)?;
-    }
     Ok(found)
 }
 
@@ -194,4 +192,24 @@ fn put(
     let SealedDocument { header, values, .. } = &document;
     put_stored(writer, &name, StoredParts { header: header.as_slice(), values: values.as_slice() })?;
     if exists { Ok(()) } else { set_count(writer, collection, documents.saturating_add(1)) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use arras_storage::{Durability, Memory};
+
+    #[test]
+    fn what_a_drop_has_left_of_a_collection_is_not_read() {
+        let (store, collection, row) = (Memory::new(), CollectionId([1; 8]), RowId([2; 16]));
+        let mut writer = store.write().unwrap();
+        apply(&mut writer, 0, Change::CreateCollection { collection }).unwrap();
+        // As it is behind the first keys that the drop removes.
+        apply(&mut writer, 1, Change::DropCollection { collection }).unwrap();
+        writer.put(DOCUMENTS, &key(&[collection.as_bytes(), row.as_bytes()]), b"left").unwrap();
+        writer.commit(Durability::Relaxed).unwrap();
+        assert!(read(&store.read().unwrap(), collection, &[row]).is_err());
+    }
 }

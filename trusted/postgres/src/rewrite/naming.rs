@@ -6,7 +6,6 @@
 use super::analysis::Analysis;
 use super::constant::{Constant, constant};
 use super::statement;
-use super::term::sent_as;
 use crate::catalog::Catalog;
 use crate::codec::array_members;
 use crate::error::{SqlError, sqlstate};
@@ -344,7 +343,8 @@ impl Analysis<'_> {
                 "Compute the value in the application.",
             ));
         };
-        let sent_as = sent_as(&found, &value.form).or(value.sent_as);
+        // What the parameter is was said when it was prepared: digits do not make it another type.
+        let sent_as = value.sent_as;
         if sent_as.is_none() {
             self.check_constant(&found, &encryption)?;
         }

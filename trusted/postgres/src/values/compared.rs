@@ -67,11 +67,19 @@ pub(super) fn equality_bytes(
     inputs: Inputs<'_>,
 ) -> Result<Option<Vec<u8>>, SqlError> {
     let Some(datum) = sent(value, encryption, inputs)? else { return Ok(None) };
+    equality_of(datum, encryption.kind).map(Some)
+}
+
+fn equality_of(datum: Datum, kind: ColumnType) -> Result<Vec<u8>, SqlError> {
     let itself = datum.canonical();
-    Ok(Some(match standing(datum, encryption.kind)? {
+    if matches!(kind, ColumnType::Numeric(_)) {
+        // Stored terms are made here, too, and of decimals with more digits than an order has keys for.
+        return Ok(itself);
+    }
+    Ok(match standing(datum, kind)? {
         Standing::At(one) => one.canonical(),
         Standing::BelowAll | Standing::Above(_) | Standing::AboveAll => [&itself[..], &NO_VALUE].concat(),
-    }))
+    })
 }
 
 /// Where a value that is compared by order stands among the order keys. None is NULL.
@@ -254,6 +262,16 @@ mod tests {
         assert_eq!(cents("-0.005"), Standing::Above(number("-0.01")));
         assert_eq!(cents("1.10"), Standing::At(number("1.10")));
         assert_eq!(cents("1e60"), Standing::AboveAll);
+    }
+
+    /// Equality is declared of decimals of any length, whose terms are stored so.
+    #[test]
+    fn a_decimal_is_equal_to_itself_whatever_digits_it_has() {
+        for text in ["1e40", "1.005", "-1e60", "1.10"] {
+            let kind = ColumnType::Numeric(Some((50, 2)));
+            assert_eq!(equality_of(number(text), kind).unwrap(), number(text).canonical(), "{text}");
+        }
+        assert_ne!(equality_of(number("1.5"), ColumnType::BigInt).unwrap(), Datum::Integer(1).canonical());
     }
 
     #[test]
