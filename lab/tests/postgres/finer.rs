@@ -16,7 +16,15 @@ const COLUMNS: [(&str, &str, &[&str]); 5] = [
     (
         "whole",
         "integer",
-        &["1.5", "-0.5", "2.0", "5000000000", "-99999999999999999999", "2.000000000000001::float8"],
+        &[
+            "1.5",
+            "-0.5",
+            "2.0",
+            "5000000000",
+            "-99999999999999999999",
+            "9223372036854775807.5",
+            "2.000000000000001::float8",
+        ],
     ),
     ("big", "bigint", &["1.5", "-7.25::numeric", "2.0", "9223372036854775807.0", "0.99999999999999999999"]),
     ("price", "numeric(6,2)", &["1.505", "-0.001", "2.000", "10000000", "-1e40", "1e-12"]),
@@ -115,4 +123,51 @@ async fn a_column_is_compared_with_values_between_its_own() {
         }
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What is rounded or cut when it is stored is found as what it is then.
+#[tokio::test]
+async fn what_is_stored_otherwise_than_it_was_sent_is_equal_to_what_is_stored() {
+    const SCHEMA: &str = r#"
+[tables."public.t"]
+price = { id = "8a1b2c3d4e5f6d01", type = "numeric(6,2)", operations = ["equality", "unique"] }
+code = { id = "8a1b2c3d4e5f6d02", type = "varchar(3)", operations = ["equality"] }
+long = { id = "8a1b2c3d4e5f6d03", type = "numeric(60,2)", operations = ["equality"] }
+"#;
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("CREATE DATABASE plain").await.unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("postgres")).await);
+    let create = "CREATE TABLE t (id int, price numeric(6,2) UNIQUE, code varchar(3), long numeric(60,2))";
+    let write = [
+        create,
+        "INSERT INTO t VALUES (1, 1.005, 'abc   ', 1e40), (2, '2.004', 'x', -1e50)",
+        "INSERT INTO t (id, price) SELECT * FROM unnest('{3,4}'::int[], '{3.005,4.1}'::numeric[])",
+        "UPDATE t SET price = 5.555 WHERE id = 4",
+        "INSERT INTO t (id, price) VALUES (5, 1.01)",
+        "INSERT INTO t (id, price) VALUES (6, 5.5549)",
+    ];
+    for text in write {
+        let code =
+            |done: Result<(), tokio_postgres::Error>| done.err().and_then(|error| error.code().cloned());
+        let (expected, found) = (plain.batch_execute(text).await, encrypted.batch_execute(text).await);
+        assert_eq!(code(found), code(expected), "{text}");
+    }
+    for condition in [
+        "price = 1.01",
+        "price = 1.005",
+        "price = 2.00",
+        "price IN (3.01, 5.56)",
+        "price = ANY('{1.01,2.004,3.010}')",
+        "price <> 5.555",
+        "code = 'abc'",
+        "code = 'abc   '",
+        "long = 1e40 OR long = '-100000000000000000000000000000000000000000000000000.00'",
+        "long <> 1e40",
+    ] {
+        assert_eq!(ids(&encrypted, condition, &[]).await, ids(&plain, condition, &[]).await, "{condition}");
+    }
+    let (well, said) = proxy.doctor(&server, "postgres", true);
+    assert!(well, "{said}");
 }

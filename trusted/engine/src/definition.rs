@@ -81,7 +81,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _turn = interrupt.during(async { Ok(self.definitions.of(ns).await) }).await?;
         match self.collection(ns) {
             Some(collection) => Ok(collection),
-            None => self.make_collection(ns).await.map_err(error::only_prepared),
+            None => self.make_collection(ns, interrupt).await.map_err(error::only_prepared),
         }
     }
 
@@ -92,12 +92,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let name = format!("{}.{}", ns.database, ns.collection);
             return Err(error::of(Fault::NamespaceExists, format!("Collection {name} already exists.")));
         }
-        self.make_collection(ns).await.map(drop)
+        self.make_collection(ns, &Interrupt::default()).await.map(drop)
     }
 
     /// Makes a collection with the indexes its schema declares. The caller has its turn.
-    async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
-        let _name = self.definitions.names().await;
+    async fn make_collection(
+        &self,
+        ns: &Namespace,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Collection>, ServiceError> {
+        let _name = interrupt.during(async { Ok(self.definitions.names().await) }).await?;
         self.check_case(ns)?;
         let (key_version, root) = self.keyring.current();
         let id = CollectionId(random_id(&self.settings.random));
@@ -170,6 +174,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let _no_writer = self.writer(&collection).await?;
         let _dropping = self.definitions.dropping().await;
+        // Until it is known whether it is gone, nobody takes a name that differs from its database's by case.
+        let _name = self.definitions.names().await;
         let record = collection.record();
         let parts = || record.indexes.iter().flat_map(|index| &index.parts);
         let mut steps: Vec<Step> = parts().filter_map(index::drop_step).collect();
@@ -223,7 +229,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
         requests.iter().try_for_each(|request| self.require_servable(ns, request))?;
         let collection = self.ensure_collection(ns, &interrupt).await?;
-        if self.are_there(&collection, &requests)? {
+        if are_there(&collection, &requests)? {
             let number = listed(&collection.indexes()).len();
             return Ok((number, number));
         }
@@ -259,23 +265,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let wanted =
             if exists(&collection, request)?.is_some() { wanted.unwrap_or_default() } else { wanted? };
         declared::kept_protocol(&collection, &wanted)
-    }
-
-    /// Are all that are asked for there, and filled? Nobody needs wait for a build of another then.
-    fn are_there(
-        &self,
-        collection: &Arc<Collection>,
-        requests: &[IndexRequest],
-    ) -> Result<bool, ServiceError> {
-        for request in requests {
-            match exists(collection, request)? {
-                Some(index) if index.ready.load(Ordering::SeqCst) => {}
-                Some(_) | None => return Ok(false),
-            }
-            let wanted = declared::wanted(&collection.ns, request, &self.settings.schema);
-            declared::kept_protocol(collection, &wanted.unwrap_or_default())?;
-        }
-        Ok(true)
     }
 
     /// Makes one index of `physical` ones, which may be none: recorded as unfinished, filled with the collection's
@@ -466,7 +455,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let is_recorded = removed.as_ref().err().is_none_or(WriteError::is_recorded);
         collection.unrecorded.store(!is_recorded, Ordering::SeqCst);
-        // It waits for the definitions' lock: whether the index is listed again shows then.
+        // It waits until no drop is under way: whether the index is listed again shows then.
         self.sweep_texts();
         removed.map_err(|failed| NotRemoved {
             nothing_applied: failed.nothing_applied(),
@@ -490,6 +479,17 @@ struct NotRemoved {
 /// A removal that is recorded is as good as done: nothing lists the index, and the server will follow.
 fn in_doubt_is_done(NotRemoved { error, .. }: NotRemoved) -> Result<(), ServiceError> {
     if error.fault == Fault::InDoubt { Ok(()) } else { Err(error) }
+}
+
+/// Are all that are asked for there, and filled? Nobody needs wait for a build of another then.
+fn are_there(collection: &Collection, requests: &[IndexRequest]) -> Result<bool, ServiceError> {
+    for request in requests {
+        match exists(collection, request)? {
+            Some(index) if index.ready.load(Ordering::SeqCst) => {}
+            Some(_) | None => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 /// The same index, if it is there; an error if one of the same name or keys differs.

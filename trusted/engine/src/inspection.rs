@@ -1,5 +1,6 @@
-//! Every index compared with the documents: `arras doctor --deep`. It changes nothing of what the indexes hold, and runs beside
-//! nothing that writes: the proxy must be stopped. An index that sorts itself by being searched is sorted by it, whole. Memory is in proportion to the entries of one collection's indexes.
+//! Every index compared with the documents: `arras doctor --deep`. It changes nothing of what the indexes hold, and runs
+//! beside nothing that writes: the proxy must be stopped. An index that sorts itself by being searched is sorted by it, whole.
+//! Memory is in proportion to the entries of one collection's indexes.
 
 use super::apply::COUNTERS;
 use super::catalog::{self, CollectionRecord};

@@ -36,6 +36,8 @@ pub struct Catalog {
     misfits: BTreeMap<(String, String), SqlError>,
     /// Names of tables whose statements are analysed.
     sensitive: Sensitive,
+    /// May tables have other columns by now?
+    doubted: bool,
     /// Are there views of the catalogue without terms ([`crate::shown`])?
     shown: bool,
 }
@@ -49,7 +51,17 @@ impl Catalog {
         let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
         let declared = schema.tables.keys().map(|(_, name)| name.clone());
         let sensitive = Sensitive::new(encrypted.chain(declared));
-        Self { schema, tables, misfits: BTreeMap::new(), sensitive, shown: false }
+        Self { schema, tables, misfits: BTreeMap::new(), sensitive, doubted: false, shown: false }
+    }
+
+    /// Tables may be others by now: what is not in it may be there.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted = true;
+    }
+
+    /// Is what is not in it not there?
+    pub(crate) fn is_certain(&self) -> bool {
+        !self.doubted
     }
 
     /// The catalogue with tables that are not laid out as they should be.

@@ -18,6 +18,7 @@ mod text;
 
 pub(crate) use array::{array_members, binary_members};
 pub(crate) use binary::{converted_by, type_of};
+pub(crate) use calendar::DAY_MICROSECONDS;
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 

@@ -103,10 +103,14 @@ pub enum Form {
     Sealed(Arc<Encryption>),
     /// The equality term: `bytea`.
     Equality(Arc<Encryption>),
+    /// What equality terms are compared with: that of the value as it is sent, which a stored one may be no more, rounded or cut.
+    EqualTo(Arc<Encryption>),
     /// The members of an array, each sealed: `bytea[]`.
     SealedArray(Arc<Encryption>),
     /// The equality terms of an array's members: `bytea[]`.
     EqualityArray(Arc<Encryption>),
+    /// The same for what they are compared with: `bytea[]`.
+    EqualToArray(Arc<Encryption>),
     /// The ciphertexts that an array's members have in the column's order, made where they have none: `bytea[]`.
     OrderArray(Arc<Encryption>),
     /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
@@ -126,8 +130,10 @@ impl Form {
             | Self::Presence
             | Self::Sealed(_)
             | Self::Equality(_)
+            | Self::EqualTo(_)
             | Self::SealedArray(_)
-            | Self::EqualityArray(_) => false,
+            | Self::EqualityArray(_)
+            | Self::EqualToArray(_) => false,
         }
     }
 
@@ -135,11 +141,14 @@ impl Form {
     #[must_use]
     pub fn is_array(&self) -> bool {
         match self {
-            Self::SealedArray(_) | Self::EqualityArray(_) | Self::OrderArray(_) => true,
+            Self::SealedArray(_) | Self::EqualityArray(_) | Self::EqualToArray(_) | Self::OrderArray(_) => {
+                true
+            }
             Self::Plain
             | Self::Presence
             | Self::Sealed(_)
             | Self::Equality(_)
+            | Self::EqualTo(_)
             | Self::Order(_)
             | Self::Bound(..) => false,
         }
@@ -151,8 +160,12 @@ impl Form {
         match self {
             Self::Plain => None,
             Self::Presence => Some(16),
-            Self::Sealed(_) | Self::Equality(_) | Self::Order(_) | Self::Bound(..) => Some(17),
-            Self::SealedArray(_) | Self::EqualityArray(_) | Self::OrderArray(_) => Some(1001),
+            Self::Sealed(_) | Self::Equality(_) | Self::EqualTo(_) | Self::Order(_) | Self::Bound(..) => {
+                Some(17)
+            }
+            Self::SealedArray(_) | Self::EqualityArray(_) | Self::EqualToArray(_) | Self::OrderArray(_) => {
+                Some(1001)
+            }
         }
     }
 }
@@ -410,7 +423,9 @@ impl Rewritten {
             | Form::Sealed(_)
             | Form::SealedArray(_)
             | Form::Equality(_)
+            | Form::EqualTo(_)
             | Form::EqualityArray(_)
+            | Form::EqualToArray(_)
             | Form::Bound(..) => None,
         });
         stored.chain(self.locks.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect()

@@ -183,7 +183,9 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
         | Form::Sealed(_)
         | Form::SealedArray(_)
         | Form::Equality(_)
-        | Form::EqualityArray(_) => {
+        | Form::EqualTo(_)
+        | Form::EqualityArray(_)
+        | Form::EqualToArray(_) => {
             return Ok(Vec::new());
         }
     };
@@ -324,14 +326,20 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::Sealed(encryption) => bytes(encryption, &|datum| {
             Ok(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored()))
         }),
-        Form::Equality(encryption) => Ok(match equality_bytes(value, encryption, inputs)? {
+        Form::Equality(encryption) => {
+            bytes(encryption, &|datum| term(encryption, &datum.storable(encryption)?.canonical()))
+        }
+        Form::EqualTo(encryption) => Ok(match equality_bytes(value, encryption, inputs)? {
             None => PhysicalValue::Null,
             Some(bytes) => PhysicalValue::Bytes(term(encryption, &bytes)?),
         }),
         Form::SealedArray(encryption) => array(value, encryption, inputs, &|datum| {
             Ok(Some(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored())))
         }),
-        Form::EqualityArray(encryption) => {
+        Form::EqualityArray(encryption) => array(value, encryption, inputs, &|datum| {
+            term(encryption, &datum.storable(encryption)?.canonical()).map(Some)
+        }),
+        Form::EqualToArray(encryption) => {
             array(value, encryption, inputs, &|datum| term(encryption, &datum.canonical()).map(Some))
         }
         Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {

@@ -12,6 +12,12 @@ const LEFTOVERS: Table = Table("leftovers");
 /// Keys that are removed in one transaction.
 const AT_ONCE: usize = 1000;
 
+/// What is left of something that was dropped.
+struct Leftover {
+    table: Table,
+    beginning: Vec<u8>,
+}
+
 fn name(table: Table, beginning: &[u8]) -> Vec<u8> {
     [table.0.as_bytes(), &[0], beginning].concat()
 }
@@ -37,27 +43,27 @@ pub(crate) fn none_of(reader: &impl Read, tables: &[Table], id: &[u8]) -> Result
 
 /// Removes some of what is left; true if there is more.
 pub(crate) fn sweep<S: Storage>(store: &S) -> Result<bool, Refusal> {
-    let Some(noted) = first(&store.read().map_err(storage)?)? else { return Ok(false) };
-    let mut writer = store.write().map_err(storage)?;
-    let found = noted.iter().position(|byte| *byte == 0).and_then(|end| noted.split_at_checked(end));
-    let removed = match found.and_then(|(table, rest)| Some((halves::emptied(table)?, rest.get(1..)?))) {
-        Some((table, beginning)) => writer.delete_prefix(table, beginning, AT_ONCE).map_err(storage)?,
-        // Of a protocol that this build does not know: a later one empties it.
-        None => return Ok(false),
+    let Some(Leftover { table, beginning }) = first(&store.read().map_err(storage)?)? else {
+        return Ok(false);
     };
+    let mut writer = store.write().map_err(storage)?;
+    let removed = writer.delete_prefix(table, &beginning, AT_ONCE).map_err(storage)?;
     if removed < AT_ONCE as u64 {
-        writer.delete(LEFTOVERS, &noted).map_err(storage)?;
+        writer.delete(LEFTOVERS, &name(table, &beginning)).map_err(storage)?;
     }
     writer.commit(Durability::Relaxed).map_err(storage)?;
     Ok(true)
 }
 
-fn first(reader: &impl Read) -> Result<Option<Vec<u8>>, Refusal> {
+/// The first note of a table that this build knows, and what it says. Those of other protocols a later build empties.
+fn first(reader: &impl Read) -> Result<Option<Leftover>, Refusal> {
     let mut first = None;
     reader
-        .scan(LEFTOVERS, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending, &mut |name, _| {
-            first = Some(name.to_vec());
-            ControlFlow::Break(())
+        .scan(LEFTOVERS, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending, &mut |noted, _| {
+            let mut parts = noted.splitn(2, |byte| *byte == 0);
+            let said = parts.next().and_then(halves::emptied).zip(parts.next());
+            first = said.map(|(table, beginning)| Leftover { table, beginning: beginning.to_vec() });
+            if first.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .map_err(storage)?;
     Ok(first)
@@ -100,6 +106,7 @@ mod tests {
         for many in [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE + 5] {
             let (store, table) = filled(many);
             let mut writer = store.write().unwrap();
+            writer.put(LEFTOVERS, b"a table of another build\0x", &[]).unwrap();
             remove(&mut writer, table, &ID).unwrap();
             let is_left = none_of(&writer, &[table], &ID).is_err();
             writer.commit(Durability::Relaxed).unwrap();

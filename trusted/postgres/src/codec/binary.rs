@@ -1,6 +1,6 @@
 //! PostgreSQL's binary formats.
 
-use super::{Datum, Numeric};
+use super::{DAY_MICROSECONDS, Datum, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 
@@ -11,7 +11,6 @@ const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_NAN: u16 = 0xC000;
 const NUMERIC_INFINITY: u16 = 0xD000;
 const NUMERIC_NEGATIVE_INFINITY: u16 = 0xF000;
-const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 /// What a `jsonb` begins with in binary.
 const JSONB_VERSION: u8 = 1;
 
@@ -113,7 +112,7 @@ fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
         (Datum::Date(days), ColumnType::Timestamp) => Datum::Timestamp(match days {
             i32::MIN => i64::MIN,
             i32::MAX => i64::MAX,
-            days => i64::from(days) * MICROSECONDS_PER_DAY,
+            days => i64::from(days) * DAY_MICROSECONDS,
         }),
         (value @ Datum::Real(_), ColumnType::Real)
         | (value @ Datum::Double(_), ColumnType::DoublePrecision)

@@ -4,7 +4,7 @@ use chrono::{Datelike as _, Days, NaiveDate};
 
 /// Days from the first of January 2000 back to that of 1970.
 const EPOCH_DAYS: i64 = 10_957;
-const DAY_MICROSECONDS: i64 = 86_400_000_000;
+pub(crate) const DAY_MICROSECONDS: i64 = 86_400_000_000;
 /// PostgreSQL's first and last day, in days from 2000: 4714-11-24 BC, 5874897-12-31.
 const DATES: std::ops::RangeInclusive<i64> = -2_451_545..=2_145_031_948;
 /// PostgreSQL's moments: from that first day to before the year 294277.

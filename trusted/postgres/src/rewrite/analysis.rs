@@ -22,8 +22,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Columns that every table has, and a name that is a function's without parentheses.
-const SYSTEM_COLUMNS: [&str; 7] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "current_schema"];
+/// Columns that every table has, names that are a function's without parentheses, and the forms of `normalize()`.
+const SYSTEM_COLUMNS: [&str; 12] = [
+    "ctid",
+    "xmin",
+    "xmax",
+    "cmin",
+    "cmax",
+    "tableoid",
+    "current_schema",
+    "system_user",
+    "nfc",
+    "nfd",
+    "nfkc",
+    "nfkd",
+];
+/// What `RETURNING` calls a row before and behind a change, from PostgreSQL 18 on.
+const ROWS_OF_CHANGES: [&str; 2] = ["old", "new"];
 
 /// One statement's analysis.
 pub(super) struct Analysis<'a> {
@@ -50,6 +65,8 @@ pub(super) struct Analysis<'a> {
     pub(super) changes: bool,
     /// What the rows are grouped by whose results or conditions are looked at.
     pub(super) groups: Grouped,
+    /// May a name be a result's, as in `GROUP BY` and `ORDER BY`?
+    pub(super) names_results: bool,
     /// Is the result of what is looked at denied, as under a `NOT`?
     denied: bool,
     /// Does the query that is looked at give all rows that are equal to its last (`WITH TIES`)?
@@ -101,6 +118,7 @@ impl<'a> Analysis<'a> {
             common: Vec::new(),
             changes: false,
             groups: Grouped::default(),
+            names_results: false,
             denied: false,
             with_ties: false,
             defaults: BTreeMap::new(),
@@ -282,7 +300,17 @@ impl<'a> Analysis<'a> {
         let is_special = is_keyword(self.lexemes, at) || SYSTEM_COLUMNS.contains(&name);
         let has_constants = self.lexemes.list.iter().any(|lexeme| is_constant(&lexeme.token.token));
         let is_said = has_constants || self.is_term(name);
-        if is_special || names.len() > 2 || !is_said || !scope.is_encrypted_and_known() {
+        let may_be_result = self.names_results && names.len() == 1;
+        let of_changes =
+            names.len() == 2 && names.first().is_some_and(|name| ROWS_OF_CHANGES.contains(&name.as_str()));
+        if is_special
+            || names.len() > 2
+            || !is_said
+            || may_be_result
+            || of_changes
+            || !self.catalog.is_certain()
+            || !scope.is_known()
+        {
             return Ok(None);
         }
         let error = match names {

@@ -406,7 +406,7 @@ impl Analysis<'_> {
             return Err(self.unreadable(&column, &format!("{reader} beside a computed array")));
         };
         let value = self.array_of(value)?;
-        self.replace_constant(&value, Form::EqualityArray(column.encryption.clone()))
+        self.replace_constant(&value, Form::EqualToArray(column.encryption.clone()))
     }
 
     /// `= ANY (ARRAY[1, 2])`: as `IN (1, 2)` is.

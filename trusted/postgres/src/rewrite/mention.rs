@@ -44,23 +44,13 @@ impl Sensitive {
     /// May a text in small letters name an encrypted table?
     fn may_name(&self, folded: &str) -> bool {
         folded.contains("u&\"")
-            || folded.contains(OWN_SCHEMA)
+            || holds_word(folded, OWN_SCHEMA)
             || self.folded.iter().any(|name| folded.contains(name))
     }
 
     /// Does code in small letters have the name of an encrypted table as a word of its own?
     fn names_within(&self, folded: &str) -> bool {
-        let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
-        let is_word = |at: usize, name: &str| {
-            let (before, behind) = (folded.get(..at), folded.get(at + name.len()..));
-            !before.is_some_and(|before| before.ends_with(is_letter))
-                && !behind.is_some_and(|behind| behind.starts_with(is_letter))
-        };
-        folded.contains("u&\"")
-            || self
-                .folded
-                .iter()
-                .any(|name| folded.match_indices(name.as_str()).any(|(at, _)| is_word(at, name)))
+        folded.contains("u&\"") || self.folded.iter().any(|name| holds_word(folded, name))
     }
 
     /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts, and in
@@ -115,25 +105,53 @@ const RUNS_CODE: [&str; 15] = [
     "connectby",
 ];
 
-/// First words of statements that change something.
-const CHANGES: [&str; 8] = ["insert", "update", "delete", "truncate", "drop", "alter", "create", "merge"];
+/// Does it make, change or drop something, so that names behind it may mean what they did not?
+pub(super) fn changes_tables(statement: &Lexemes) -> bool {
+    ["create", "alter", "drop"].iter().any(|word| statement.is_word(0, word))
+}
+
+/// Words of statements that change something, wherever they stand: behind `EXPLAIN ANALYZE`, within `WITH`.
+const CHANGES: [&str; 9] =
+    ["insert", "update", "delete", "truncate", "drop", "alter", "create", "merge", "copy"];
+
+/// What stands before the name of what a statement is about.
+const BEFORE_NAMES: [&str; 14] = [
+    "into", "from", "update", "table", "only", "exists", "truncate", "copy", "on", "index", "view",
+    "function", "sequence", "schema",
+];
 
 /// The token of the proxy's own schema in a statement that would change what is in it, or it.
 pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
-    let changes = CHANGES.iter().any(|word| statement.is_word(0, word));
-    let is_own = |at: &usize| {
-        let follows = matches!(statement.token(at + 1), Some(Token::Period));
-        let behind = at
-            .checked_sub(1)
-            .is_some_and(|before| ["schema", "exists"].iter().any(|word| statement.is_word(before, word)));
-        matches!(statement.token(*at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA)
-            && (follows || behind)
-    };
-    (0..statement.list.len()).find(|at| changes && is_own(at))
+    let all = 0..statement.list.len();
+    let is_own =
+        |at: &usize| matches!(statement.token(*at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA);
+    let own = all.clone().find(|at| is_own(at) && names_something(statement, *at))?;
+    let is_change = |at: usize| CHANGES.iter().any(|word| statement.is_word(at, word));
+    all.into_iter().any(is_change).then_some(own)
+}
+
+/// Does a name of a schema stand for what is in it, or for itself, and not for a table or an alias?
+fn names_something(statement: &Lexemes, at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else { return false };
+    let is_listed = matches!(statement.token(before), Some(Token::Comma));
+    let of_schemas = (0..at).any(|at| statement.is_word(at, "schema"));
+    let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
+    let follows = is_listed || BEFORE_NAMES.iter().any(|word| statement.is_word(before, word));
+    follows && (is_qualifier || of_schemas)
 }
 
 /// The schema of what the proxy keeps in the database.
 const OWN_SCHEMA: &str = "arras";
+
+/// Is a name in a text in small letters, as a word of its own?
+fn holds_word(folded: &str, name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+    folded.match_indices(name).any(|(at, _)| {
+        let (before, behind) = (folded.get(..at), folded.get(at + name.len()..));
+        !before.is_some_and(|before| before.ends_with(is_letter))
+            && !behind.is_some_and(|behind| behind.starts_with(is_letter))
+    })
+}
 
 /// Words that PostgreSQL reserves since long: without quotes they name a column only behind a point, and a table never.
 const RESERVED: [&str; 77] = [

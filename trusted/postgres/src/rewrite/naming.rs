@@ -329,8 +329,10 @@ impl Analysis<'_> {
             Form::Presence => return Ok(self.presence_of(tokens, at)),
             Form::Sealed(encryption)
             | Form::Equality(encryption)
+            | Form::EqualTo(encryption)
             | Form::SealedArray(encryption)
             | Form::EqualityArray(encryption)
+            | Form::EqualToArray(encryption)
             | Form::OrderArray(encryption)
             | Form::Order(encryption)
             | Form::Bound(encryption, ..) => encryption.clone(),

@@ -95,10 +95,11 @@ impl<'p> Scope<'p> {
         std::iter::successors(Some(self), |scope| scope.outer).any(Self::is_encrypted)
     }
 
-    /// The same, and is each column known that may be named?
-    pub(super) fn is_encrypted_and_known(&self) -> bool {
+    /// Are there tables of encrypted columns in sight, and nothing else? Of other tables one that is meant may be another of the
+    /// same name, and a query's results may have other names.
+    pub(super) fn is_known(&self) -> bool {
         let scopes = || std::iter::successors(Some(self), |scope| scope.outer);
-        let known = |relation: &Relation| relation.columns.is_some() && !relation.derived;
+        let known = |relation: &Relation| relation.is_encrypted() && !relation.derived;
         scopes().all(|scope| scope.relations.iter().all(known)) && self.sees_encrypted()
     }
 

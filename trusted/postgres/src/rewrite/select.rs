@@ -327,11 +327,11 @@ impl Analysis<'_> {
         if let Some(condition) = &select.selection {
             self.filter(condition, &scope)?;
         }
-        let grouped = self.group_by(select, &scope)?;
+        let grouped = self.naming_results(|analysis| analysis.group_by(select, &scope))?;
         // From here on, what is looked at is of a group.
         let around = std::mem::replace(&mut self.groups, grouped.clone());
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
-        self.grouped_results(select, &results, &scope)?;
+        self.naming_results(|analysis| analysis.grouped_results(select, &results, &scope))?;
         if let Some(having) = &select.having {
             self.expression(having, &scope, "HAVING")?;
         }
@@ -339,10 +339,20 @@ impl Analysis<'_> {
             self.understand(&window.0);
             self.named_window(&window.1, &scope)?;
         }
-        let ordered = self.order_by(order, select, &results, &scope)?;
-        self.distinct(select, &results, &ordered, &scope, mode)?;
+        self.naming_results(|analysis| {
+            let ordered = analysis.order_by(order, select, &results, &scope)?;
+            analysis.distinct(select, &results, &ordered, &scope, mode)
+        })?;
         self.groups = around;
         Ok(results)
+    }
+
+    /// Looks at what may name results, and not columns alone.
+    fn naming_results<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let around = std::mem::replace(&mut self.names_results, true);
+        let found = look(self);
+        self.names_results = around;
+        found
     }
 
     /// `GROUP BY`: columns become their terms.
@@ -358,9 +368,7 @@ impl Analysis<'_> {
             let reference = match self.reference(meant.unwrap_or(expression), scope)? {
                 Some(reference) => reference,
                 None => {
-                    if meant.is_none() {
-                        self.expression(expression, scope, "GROUP BY")?;
-                    }
+                    self.expression(expression, scope, "GROUP BY")?;
                     continue;
                 }
             };

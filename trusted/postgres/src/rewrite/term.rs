@@ -117,7 +117,9 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
         | Form::Sealed(_)
         | Form::SealedArray(_)
         | Form::Equality(_)
+| Form::EqualTo(_)
         | Form::EqualityArray(_)
+| Form::EqualToArray(_)
         // Each member is one's that is taken out.
         | Form::OrderArray(_) => vec![Piece::Value(index)],
         Form::Order(encryption) => call(LABEL_OF, encryption),
@@ -207,7 +209,7 @@ impl Analysis<'_> {
         let is_null = constant.source == Source::Constant(None);
         let untyped = is_null
             && match &form {
-                Form::Sealed(_) | Form::Equality(_) => true,
+                Form::Sealed(_) | Form::Equality(_) | Form::EqualTo(_) => true,
                 Form::Order(encryption) => encryption.order_is_ciphertext(),
                 _ => false,
             };
@@ -311,7 +313,7 @@ impl Analysis<'_> {
     /// The form in which a constant is compared with a term for equality.
     pub(super) fn equal_form(encryption: &Arc<Encryption>, term: Term) -> Form {
         match term {
-            Term::Equality => Form::Equality(encryption.clone()),
+            Term::Equality => Form::EqualTo(encryption.clone()),
             Term::Order => Form::Bound(encryption.clone(), Side::Equal, Gap::Outside),
         }
     }
@@ -334,7 +336,7 @@ fn takes_integers(kind: ColumnType) -> bool {
 
 /// The type of a constant that a column of another is compared with, if that has values between the column's.
 pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
-    let (Form::Bound(encryption, ..) | Form::Equality(encryption)) = form else { return None };
+    let (Form::Bound(encryption, ..) | Form::EqualTo(encryption)) = form else { return None };
     let kind = match (&constant.cast, &constant.source) {
         // A cast with digits rounds.
         (Some(name), _) => ColumnType::parse(name).filter(|kind| kind.modifier() == -1)?,
@@ -353,8 +355,10 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
         Form::Plain | Form::Presence => None,
         Form::Sealed(encryption)
         | Form::Equality(encryption)
+        | Form::EqualTo(encryption)
         | Form::SealedArray(encryption)
         | Form::EqualityArray(encryption)
+        | Form::EqualToArray(encryption)
         | Form::OrderArray(encryption)
         | Form::Order(encryption)
         | Form::Bound(encryption, ..) => Some(encryption.clone()),

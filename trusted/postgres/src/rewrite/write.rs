@@ -201,7 +201,7 @@ impl Analysis<'_> {
                         self.replace_with_term(&reference, term);
                     }
                     None => {
-                        self.require_column(identifier, &name, relation)?;
+                        self.require_column(identifier, relation)?;
                         self.understand(identifier);
                     }
                 }
@@ -242,7 +242,10 @@ impl Analysis<'_> {
                     self.assign(identifier, &assignment.value, &encryption, relation, scope)?
                 }
                 None => {
-                    self.require_column(identifier, &folded, relation)?;
+                    // Of `SET c.field = 1` the first is the column.
+                    if let Some(column) = name.0.first().and_then(|part| part.as_ident()) {
+                        self.require_column(column, relation)?;
+                    }
                     self.understand_name(name);
                     self.expression(&assignment.value, scope, "SET")?;
                 }
@@ -252,8 +255,9 @@ impl Analysis<'_> {
     }
 
     /// That a column is one of what is changed. Sent on, what it is set to would be in the server's log.
-    fn require_column(&self, column: &Ident, name: &str, relation: &Relation) -> Result<(), SqlError> {
-        if !relation.is_encrypted() || relation.column(name).is_some() {
+    fn require_column(&self, column: &Ident, relation: &Relation) -> Result<(), SqlError> {
+        let name = fold(&column.value, column.quote_style.is_some());
+        if !self.catalog.is_certain() || !relation.is_encrypted() || relation.column(&name).is_some() {
             return Ok(());
         }
         let table = relation.name.as_deref().unwrap_or("");

@@ -3,7 +3,7 @@
 
 use super::{Argument, Inputs, argument, datum};
 use crate::catalog::Encryption;
-use crate::codec::{Datum, Numeric, type_of};
+use crate::codec::{DAY_MICROSECONDS, Datum, Numeric, type_of};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Side, Source, Value};
@@ -12,7 +12,6 @@ use crate::plan::{Side, Source, Value};
 const EXACT_DOUBLES: f64 = 9_007_199_254_740_992.0;
 /// Behind the canonical bytes of what no value of the column equals: none of a number or a day is as long and ends so.
 const NO_VALUE: [u8; 8] = [0; 8];
-const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 /// Where a value stands among those that a column can hold.
 #[derive(Debug, PartialEq)]
@@ -59,7 +58,7 @@ pub(crate) fn is_finer(sent: ColumnType, kind: ColumnType) -> bool {
     }
 }
 
-/// The bytes of a column's equality term that a value has; bytes that no stored one has, if it is none of the column's. None
+/// The bytes of a column's equality term that a compared value has; bytes that no stored one has, if it is none of the column's. None
 /// is NULL.
 pub(super) fn equality_bytes(
     value: &Value,
@@ -73,7 +72,7 @@ pub(super) fn equality_bytes(
 fn equality_of(datum: Datum, kind: ColumnType) -> Result<Vec<u8>, SqlError> {
     let itself = datum.canonical();
     if matches!(kind, ColumnType::Numeric(_)) {
-        // Stored terms are made here, too, and of decimals with more digits than an order has keys for.
+        // No decimal of the column has these bytes if it is none itself.
         return Ok(itself);
     }
     Ok(match standing(datum, kind)? {
@@ -112,7 +111,11 @@ pub(super) fn compared_key(
     let has_room = encryption.kind != ColumnType::BigInt;
     match (standing, side) {
         (Standing::At(key), _) | (Standing::Above(key), Side::LessOrEqual | Side::Greater) => Ok(key),
-        (Standing::Above(key), Side::Less | Side::GreaterOrEqual) => Ok(successor(key)),
+        (Standing::Above(key), Side::Less | Side::GreaterOrEqual)
+            if key.iter().any(|byte| *byte < u8::MAX) =>
+        {
+            Ok(successor(key))
+        }
         // No day is the one before the infinite one.
         (Standing::Above(_), _) if encryption.kind == ColumnType::Date => {
             Datum::Date(i32::MAX - 1).order_key(encryption)
@@ -186,8 +189,8 @@ fn standing(datum: Datum, kind: ColumnType) -> Result<Standing<Datum>, SqlError>
         (Datum::Timestamp(i64::MIN), ColumnType::Date) => Standing::At(Datum::Date(i32::MIN)),
         (Datum::Timestamp(i64::MAX), ColumnType::Date) => Standing::At(Datum::Date(i32::MAX)),
         (Datum::Timestamp(moment), ColumnType::Date) => {
-            let days = i32::try_from(moment.div_euclid(MICROSECONDS_PER_DAY));
-            match (days, moment.rem_euclid(MICROSECONDS_PER_DAY)) {
+            let days = i32::try_from(moment.div_euclid(DAY_MICROSECONDS));
+            match (days, moment.rem_euclid(DAY_MICROSECONDS)) {
                 (Ok(days), 0) => Standing::At(Datum::Date(days)),
                 (Ok(days), _) => Standing::Above(Datum::Date(days)),
                 // PostgreSQL's moments end long before its days do.

@@ -343,7 +343,9 @@ impl Analysis<'_> {
                     | Form::Presence
                     | Form::Sealed(_)
                     | Form::SealedArray(_)
+                    | Form::EqualTo(_)
                     | Form::EqualityArray(_)
+                    | Form::EqualToArray(_)
                     | Form::OrderArray(_)
                     | Form::Bound(..) => {
                         self.keep(&reference);

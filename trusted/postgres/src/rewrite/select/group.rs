@@ -115,10 +115,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         let meant = item::meant_by(expression, &select.projection);
-        let is_input = item::identifier(expression).is_none_or(|name| scope.knows(&name));
-        let is_result = meant.is_none() && !is_input && place_of(expression, results).is_some();
-        let reference = if is_result { None } else { self.reference(meant.unwrap_or(expression), scope)? };
-        match reference {
+        match self.reference(meant.unwrap_or(expression), scope)? {
             Some(reference) => {
                 let by_order = self.distinct_by(&reference, ordered)?;
                 let term = self.need(&reference, "DISTINCT ON", by_order)?;

@@ -1,7 +1,9 @@
 //! Forms in which a client's plaintext reached the server once.
 
 use super::golden::check;
-use super::outcome;
+use super::{catalog, outcome};
+use crate::plan::Action;
+use crate::rewrite::plan;
 
 #[test]
 fn a_table_without_those_that_inherit_from_it_is_the_table() {
@@ -60,6 +62,44 @@ fn a_name_that_is_no_column_is_said_before_the_constants_beside_it_are_sent() {
     ] {
         let found = outcome(statement);
         assert!(!found.starts_with("42703"), "{statement}: {found}");
+    }
+}
+
+#[test]
+fn what_may_be_there_is_not_said_to_be_missing() {
+    for statement in [
+        "SELECT lower(id) , count(*) FROM accounts WHERE owner = 'x' GROUP BY lower",
+        "SELECT id + 1 AS m, count(*) FROM accounts WHERE owner = 'x' GROUP BY ROLLUP (m)",
+        "SELECT id + 1 AS m FROM accounts WHERE owner = 'x' ORDER BY (m)",
+        "SELECT normalize('x', NFC) FROM accounts WHERE owner = 'x'",
+        "UPDATE accounts SET id.part = 1 WHERE owner = 'x'",
+        "UPDATE accounts SET id = 1 WHERE owner = 'x' RETURNING old.id, new.id",
+        "DELETE FROM arras WHERE arras.id = 1",
+    ] {
+        let found = outcome(statement);
+        assert!(!found.starts_with("42"), "{statement}: {found}");
+    }
+    let text = "ALTER TABLE accounts RENAME COLUMN id TO uid; SELECT uid FROM accounts WHERE owner = 'x'";
+    for planned in plan(text, &catalog()).unwrap() {
+        assert!(!matches!(planned.action, Action::Refused(_)), "{planned:?}");
+    }
+}
+
+#[test]
+fn the_schema_of_orders_is_the_proxy_s() {
+    for statement in [
+        "DELETE FROM arras.mope_entry",
+        "WITH d AS (DELETE FROM arras.mope_entry RETURNING 1) SELECT * FROM d",
+        "EXPLAIN ANALYZE UPDATE arras.mope_entry SET label = 1",
+        "COPY arras.mope_entry FROM STDIN",
+        "DROP SCHEMA public, arras CASCADE",
+        "DROP SCHEMA IF EXISTS arras",
+        "TRUNCATE arras.mope_node",
+    ] {
+        assert!(outcome(statement).starts_with("42501"), "{statement}: {}", outcome(statement));
+    }
+    for statement in ["SELECT * FROM arras.mope_column", "SELECT 'embarrassed'"] {
+        assert_eq!(outcome(statement), "unchanged", "{statement}");
     }
 }
 

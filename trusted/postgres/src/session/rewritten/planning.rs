@@ -7,6 +7,7 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned};
 use crate::replies;
 use crate::rewriting::Rewriting;
+use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What every statement names that gives transactions an isolation level.
@@ -82,6 +83,10 @@ impl Requests<'_> {
             // It may have been made at the database, of which nothing is heard here.
             self.shared.state().changed_tables = true;
             catalog = self.catalog().await?;
+            if self.sees_the_past || self.shared.state().changed_tables {
+                // As the transaction sees it, or as it was: names are PostgreSQL's as it is now.
+                Arc::make_mut(&mut catalog).doubt();
+            }
             planned = self.plan_by(text, &catalog, room.is_some())?;
         }
         // What is left waits for the database, and others' statements must not wait for that.
