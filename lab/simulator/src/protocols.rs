@@ -20,6 +20,12 @@ pub(crate) fn tell(lie: Lie, protocol: ProtocolId, reply: &mut Vec<u8>) {
                 lie.of(&mut matches.rows);
             }
         });
+    } else if protocol == unique::Unique::ID {
+        // That a value is taken nobody can prove to have been denied: what comes must be its row.
+        told_of::<unique::Unique>(lie, reply, |response| match lie {
+            Lie::Drop | Lie::Withhold => {}
+            Lie::Repeat | Lie::Reverse | Lie::Flip(_) => lie.of(&mut response.rows),
+        });
     } else if protocol == arx_range::ArxRange::ID {
         told_of::<arx_range::ArxRange>(lie, reply, |response| match response {
             arx_range::Response::Buckets(buckets) | arx_range::Response::Found { buckets, .. } => {
@@ -163,10 +169,13 @@ fn of_bplus(change: &bplus::Change, seen: &mut Seen) {
                 seen.note(name, stored, "a nonce of a ciphertext is used");
             }
         }
+        bplus::Change::Revise { index, revision } => {
+            let name = Once::Version(*index, revision.to);
+            seen.note(name, &codec::encode(revision), "a version of an index is given");
+        }
         bplus::Change::CreateIndex { .. }
         | bplus::Change::DropIndex { .. }
-        | bplus::Change::Remove { .. }
-        | bplus::Change::Revise { .. } => {}
+        | bplus::Change::Remove { .. } => {}
     }
 }
 
@@ -234,7 +243,14 @@ mod tests {
             let update = mope::index::Update { added, ..mope::index::Update::default() };
             Step::Mope(mope::index::Change::Update { index, update })
         };
-        for twice in [[append(1), append(2)], [insert(1), insert(2)], [enter(1), enter(2)]] {
+        let revise = |last| {
+            let (moves, removed, inserted) = (Blob(vec![last]), Vec::new(), Vec::new());
+            let revision = bplus::Revision { from: 0, to: 1, moves, removed, inserted };
+            Step::Bplus(bplus::Change::Revise { index, revision })
+        };
+        let pairs =
+            [[append(1), append(2)], [insert(1), insert(2)], [revise(1), revise(2)], [enter(1), enter(2)]];
+        for twice in pairs {
             let watch = Watch::default();
             for (sequence, step) in (0..).zip([made.clone()].into_iter().chain(twice)) {
                 assert_eq!(watch.wrong(), None);

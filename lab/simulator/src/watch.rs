@@ -16,6 +16,7 @@ pub(crate) enum Once {
     Nonce(Vec<u8>),
     Circuit([u8; 16]),
     Opened([u8; 16]),
+    Version(IndexId, u64),
 }
 
 #[derive(Debug, Default)]

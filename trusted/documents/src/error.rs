@@ -18,7 +18,22 @@ pub struct QueryError {
     pub message: String,
 }
 
+/// A rule of the language, by what MongoDB calls the breaking of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// MongoDB's number.
+    pub code: i32,
+    /// MongoDB's name of the number.
+    pub code_name: &'static str,
+}
+
 impl QueryError {
+    /// The rule that was broken.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        Rule { code: self.code, code_name: self.code_name }
+    }
+
     /// An error by its parts.
     pub fn new(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
         QueryError { code, code_name, message: message.into() }

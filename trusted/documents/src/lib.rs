@@ -35,7 +35,7 @@ pub mod spill;
 pub mod text;
 pub mod update;
 
-pub use error::QueryError;
+pub use error::{QueryError, Rule};
 
 #[cfg(test)]
 mod samples;

@@ -74,6 +74,9 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
         documents_max: usize,
         bytes_max: usize,
     ) -> Result<Vec<Document>, ServiceError> {
+        if self.feed.asks_the_server() {
+            self.shared.settled_for_a_read().await?;
+        }
         self.shared.standing()?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < documents_max && bytes < bytes_max && self.left > 0 {
@@ -132,7 +135,7 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
         if self.skip > 0 || self.left == 0 || documents_max == 0 || bytes_max == 0 {
             return Ok(None);
         }
-        self.shared.standing()?;
+        self.shared.settled_for_a_read().await?;
         let found = point.next_fetched(&self.shared).await?;
         self.feed = Feed::Nothing;
         self.left -= found.len() as u64;
@@ -184,6 +187,14 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
 }
 
 impl Feed {
+    /// Whether what is to come is not all here: then a write that is in doubt since the query began is completed before.
+    fn asks_the_server(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Sorted(_) => false,
+            Self::Point(_) | Self::Natural(_) | Self::Walk(_) => true,
+        }
+    }
+
     async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,

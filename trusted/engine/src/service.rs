@@ -32,27 +32,41 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         F: Future<Output = Result<T, ServiceError>> + Send,
     {
         let shared = Arc::clone(&self.shared);
-        let task = tokio::spawn(examined::counted(Tally::current(), async move {
+        to_its_end(async move {
             shared.settled().await?;
             operation(shared).await
-        }));
-        task.await
-            .unwrap_or_else(|error| Err(error::of(Fault::Internal, format!("the operation failed: {error}"))))
+        })
+        .await
     }
 }
 
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
-    /// Completes writes whose outcome is unknown, to their end even if the read that waits for it is given up.
+    /// See [`Shared::settled_for_a_read`].
     async fn settled(&self) -> Result<(), ServiceError> {
-        self.shared.standing()?;
-        if self.shared.intents.in_doubt() {
-            self.run(|_| async { Ok(()) }).await?;
-        }
-        Ok(())
+        self.shared.settled_for_a_read().await
     }
 }
 
+/// Runs what is not to be given up half done.
+async fn to_its_end<T: Send + 'static>(
+    operation: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
+) -> Result<T, ServiceError> {
+    let task = tokio::spawn(examined::counted(Tally::current(), operation));
+    task.await
+        .unwrap_or_else(|error| Err(error::of(Fault::Internal, format!("the operation failed: {error}"))))
+}
+
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Completes writes whose outcome is unknown, to their end even if the read that waits for it is given up.
+    pub(super) async fn settled_for_a_read(self: &Arc<Self>) -> Result<(), ServiceError> {
+        self.standing()?;
+        if self.intents.in_doubt() {
+            let shared = Arc::clone(self);
+            to_its_end(async move { shared.settled().await }).await?;
+        }
+        Ok(())
+    }
+
     /// Runs a query to a cursor.
     async fn find(
         self: &Arc<Self>,

@@ -97,7 +97,7 @@ impl From<ServiceError> for CommandError {
 #[must_use]
 pub fn code_of(fault: Fault) -> (i32, &'static str) {
     match fault {
-        Fault::Language { code, name } => (code, name),
+        Fault::Language(rule) => (rule.code, rule.code_name),
         Fault::BadValue => (2, "BadValue"),
         Fault::InvalidOptions => (72, "InvalidOptions"),
         Fault::InvalidIdIndexOption => (197, "InvalidIndexSpecificationOption"),

@@ -1,7 +1,7 @@
 //! What keeps a request from being answered, by whose doing that is. No front end's codes: each has its own table of them.
 
 use crate::interrupt::Reason;
-use arras_documents::QueryError;
+use arras_documents::{QueryError, Rule};
 use bson::Document;
 
 /// Why a request was not answered.
@@ -27,7 +27,7 @@ impl ServiceError {
 
 impl From<QueryError> for ServiceError {
     fn from(error: QueryError) -> Self {
-        Self::new(Fault::Language { code: error.code, name: error.code_name }, error.message)
+        Self::new(Fault::Language(error.rule()), error.message)
     }
 }
 
@@ -53,13 +53,8 @@ pub enum Blame {
 /// A kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An error of the document query language, whose codes are part of it.
-    Language {
-        /// The language's number.
-        code: i32,
-        /// The language's name for it.
-        name: &'static str,
-    },
+    /// What is asked breaks a rule of the document query language, which has its own table of them.
+    Language(Rule),
     /// A value that cannot be what it is given as.
     BadValue,
     /// An option that is not allowed there.
@@ -129,7 +124,7 @@ impl Fault {
     #[must_use]
     pub fn blame(self) -> Blame {
         match self {
-            Self::Language { .. }
+            Self::Language(_)
             | Self::BadValue
             | Self::InvalidOptions
             | Self::InvalidIdIndexOption

@@ -5,6 +5,7 @@
 
 use super::Names;
 use super::client::of_query;
+use arras_documents::QueryError;
 use arras_documents::text::TextMatch;
 use arras_planner::text::{EVERY_FIELD, TextDefinition};
 use arras_protocol::RowId;
@@ -16,7 +17,7 @@ use arras_search::formula::{Field, Formula};
 use arras_search::grammar::text_search;
 use arras_search::language::Language;
 use arras_search::update::{Filler, Numbers};
-use arras_service::{Fault, ServiceError};
+use arras_service::ServiceError;
 use bson::{Bson, Document};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -99,7 +100,7 @@ impl<'d> Visit<'d, '_> {
 /// # Errors
 /// As MongoDB for one that is not known; 238 for several in one document.
 pub(super) fn language(texts: &[Text<'_>], default: Language) -> Result<Language, ServiceError> {
-    let refused = |code, name, message: String| ServiceError::new(Fault::Language { code, name }, message);
+    let refused = |code, name, message: String| ServiceError::from(QueryError::new(code, name, message));
     let mut named = None;
     for text in texts {
         let language = match text.language {

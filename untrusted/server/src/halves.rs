@@ -6,7 +6,9 @@ use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use crate::{kerschbaum_tueno, logarithmic_brc, path_oram};
 use arras_protocol::write::Step;
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
-use arras_storage::{Storage, Table, Write};
+use arras_storage::{Memory, Storage, Table, Write};
+use serde::Serialize;
+use std::marker::PhantomData;
 
 type Documents = arras_protocol::documents::Documents;
 type Unique = arras_protocol::unique::Unique;
@@ -23,103 +25,98 @@ type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
 #[cfg(feature = "lab")]
 type PathOram = arras_protocol::path_oram::PathOram;
 
-/// Number and name of a protocol.
-#[cfg(feature = "process")]
-const fn named<P: Protocol>() -> (ProtocolId, &'static str) {
-    (P::ID, P::NAME)
+/// What answers the requests of a protocol, and what drops leave of it.
+struct Half<S> {
+    protocol: ProtocolId,
+    name: &'static str,
+    /// Tables that drops empty.
+    emptied: &'static [Table],
+    /// Answers a body. The number: of the server's incarnation, for what is valid in one only.
+    answer: fn(&S, u64, &[u8]) -> Result<Vec<u8>, Refusal>,
 }
 
-/// Numbers and names of all that are answered here.
-#[cfg(feature = "process")]
-const NAMES: &[(ProtocolId, &str)] = &[
-    named::<arras_protocol::hello::Hello>(),
-    named::<arras_protocol::write::Write>(),
-    named::<Documents>(),
-    named::<Unique>(),
-    named::<ArxEq>(),
-    named::<ArxEqEntries>(),
-    named::<ArxRange>(),
-    named::<BPlus>(),
-    named::<Pope>(),
-    named::<Mope>(),
-    #[cfg(feature = "lab")]
-    named::<KerschbaumTueno>(),
-    #[cfg(feature = "lab")]
-    named::<LogarithmicBrc>(),
-    #[cfg(feature = "lab")]
-    named::<PathOram>(),
-];
+/// A row of the table.
+const fn half<P: Protocol, S>(
+    emptied: &'static [Table],
+    answer: fn(&S, u64, &[u8]) -> Result<Vec<u8>, Refusal>,
+) -> Half<S> {
+    Half { protocol: P::ID, name: P::NAME, emptied, answer }
+}
+
+/// The table, for a store.
+struct Halves<S>(PhantomData<S>);
+
+impl<S: Storage + 'static> Halves<S> {
+    const ALL: &'static [Half<S>] = &[
+        half::<Documents, S>(documents::EMPTIED, |store, _, body| {
+            documents::answer(store, request::<Documents>(body)?)
+        }),
+        half::<Unique, S>(unique::EMPTIED, |store, _, body| {
+            encoded(&unique::answer(store, &request::<Unique>(body)?)?)
+        }),
+        half::<ArxEq, S>(arx_eq::EMPTIED, |store, _, body| {
+            encoded(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)
+        }),
+        half::<ArxEqEntries, S>(&[], |store, _, body| {
+            encoded(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)
+        }),
+        half::<ArxRange, S>(arx_range::EMPTIED, |store, _, body| {
+            encoded(&arx_range::answer(store, &request::<ArxRange>(body)?)?)
+        }),
+        half::<BPlus, S>(bplus::EMPTIED, |store, _, body| {
+            encoded(&bplus::answer(store, no_change::<BPlus>(body, bplus::is_change)?)?)
+        }),
+        half::<Pope, S>(pope::EMPTIED, |store, incarnation, body| {
+            encoded(&pope::answer(store, incarnation, no_change::<Pope>(body, pope::is_change)?)?)
+        }),
+        half::<Mope, S>(mope::EMPTIED, |store, _, body| {
+            encoded(&mope::answer(store, no_change::<Mope>(body, mope::is_change)?)?)
+        }),
+        #[cfg(feature = "lab")]
+        half::<KerschbaumTueno, S>(&[], |store, _, body| {
+            encoded(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?)
+        }),
+        #[cfg(feature = "lab")]
+        half::<LogarithmicBrc, S>(&[], |store, _, body| {
+            encoded(&logarithmic_brc::answer(store, request::<LogarithmicBrc>(body)?)?)
+        }),
+        #[cfg(feature = "lab")]
+        half::<PathOram, S>(&[], |store, _, body| {
+            encoded(&path_oram::answer(store, request::<PathOram>(body)?)?)
+        }),
+    ];
+}
 
 /// The name of a protocol, for the log.
 #[cfg(feature = "process")]
 pub(crate) fn name(protocol: ProtocolId) -> &'static str {
-    NAMES.iter().find(|(known, _)| *known == protocol).map_or("unknown", |(_, name)| name)
+    type Hello = arras_protocol::hello::Hello;
+    type Write = arras_protocol::write::Write;
+    match protocol {
+        Hello::ID => Hello::NAME,
+        Write::ID => Write::NAME,
+        _ => Halves::<Memory>::ALL
+            .iter()
+            .find(|half| half.protocol == protocol)
+            .map_or("unknown", |half| half.name),
+    }
 }
-
-/// Tables that drops empty, of each protocol.
-const EMPTIED: &[&[Table]] = &[
-    documents::EMPTIED,
-    unique::EMPTIED,
-    arx_eq::EMPTIED,
-    arx_range::EMPTIED,
-    bplus::EMPTIED,
-    pope::EMPTIED,
-    mope::EMPTIED,
-];
 
 /// The table of that name that drops empty.
 pub(crate) fn emptied(name: &[u8]) -> Option<Table> {
-    EMPTIED.concat().into_iter().find(|table| table.0.as_bytes() == name)
+    let mut tables = Halves::<Memory>::ALL.iter().flat_map(|half| half.emptied);
+    tables.find(|table| table.0.as_bytes() == name).copied()
 }
 
 /// Answers a request of the protocol of a number. `incarnation`: of the server, for what is valid in one only.
-pub(crate) fn answer<S: Storage>(
+pub(crate) fn answer<S: Storage + 'static>(
     store: &S,
     incarnation: u64,
     protocol: ProtocolId,
     body: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
-    match protocol {
-        Documents::ID => documents::answer(store, request::<Documents>(body)?),
-        Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
-        ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
-        ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
-        ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
-        BPlus::ID => {
-            let bplus = request::<BPlus>(body)?;
-            within_a_write(bplus::is_change(&bplus))?;
-            Ok(codec::encode(&bplus::answer(store, bplus)?))
-        }
-        Pope::ID => {
-            let pope = request::<Pope>(body)?;
-            within_a_write(pope::is_change(&pope))?;
-            Ok(codec::encode(&pope::answer(store, incarnation, pope)?))
-        }
-        Mope::ID => {
-            let mope = request::<Mope>(body)?;
-            within_a_write(mope::is_change(&mope))?;
-            Ok(codec::encode(&mope::answer(store, mope)?))
-        }
-        #[cfg(feature = "lab")]
-        other => answer_in_lab(store, other, body),
-        #[cfg(not(feature = "lab"))]
-        other => Err(unknown(other)),
-    }
-}
-
-/// The same for protocols that only the laboratory runs.
-#[cfg(feature = "lab")]
-fn answer_in_lab<S: Storage>(store: &S, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    match protocol {
-        KerschbaumTueno::ID => {
-            Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
-        }
-        LogarithmicBrc::ID => {
-            Ok(codec::encode(&logarithmic_brc::answer(store, request::<LogarithmicBrc>(body)?)?))
-        }
-        PathOram::ID => Ok(codec::encode(&path_oram::answer(store, request::<PathOram>(body)?)?)),
-        other => Err(unknown(other)),
-    }
+    let half = Halves::ALL.iter().find(|half| half.protocol == protocol).ok_or_else(|| unknown(protocol))?;
+    (half.answer)(store, incarnation, body)
 }
 
 /// Makes one step of a write, at a position among all of its steps.
@@ -148,12 +145,19 @@ fn unknown(ProtocolId(number): ProtocolId) -> Refusal {
     Refusal::Malformed(format!("no protocol {number}{built}"))
 }
 
-/// Outside of the laboratory, what an index holds is changed by writes alone: in the lease's transaction, at most once.
-fn within_a_write(is_change: bool) -> Result<(), Refusal> {
-    if is_change && !cfg!(feature = "lab") {
+/// Decodes a request. Outside of the laboratory, what an index holds is changed by writes alone: in the lease's transaction,
+/// at most once.
+fn no_change<P: Protocol>(body: &[u8], is_change: fn(&P::Request) -> bool) -> Result<P::Request, Refusal> {
+    let request = request::<P>(body)?;
+    if is_change(&request) && !cfg!(feature = "lab") {
         return Err(Refusal::Malformed("a change of an index that is not a step of a write".into()));
     }
-    Ok(())
+    Ok(request)
+}
+
+/// A response as it travels.
+fn encoded(response: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    Ok(codec::encode(response))
 }
 
 /// Decodes a request, or refuses it as malformed.
@@ -165,7 +169,7 @@ pub(crate) fn request<P: Protocol>(body: &[u8]) -> Result<P::Request, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arras_storage::Memory;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_number_that_is_answered_has_a_name_of_its_own() {
@@ -178,7 +182,7 @@ mod tests {
             let unknown = matches!(&answered, Err(Refusal::Malformed(why)) if why.starts_with("no protocol"));
             assert!(of_all || unknown == (name(protocol) == "unknown"), "{number}: {answered:?}");
         }
-        let names: std::collections::BTreeSet<&str> = NAMES.iter().map(|(_, name)| *name).collect();
-        assert_eq!(names.len(), NAMES.len());
+        let names: BTreeSet<&str> = Halves::<Memory>::ALL.iter().map(|half| half.name).collect();
+        assert_eq!(names.len(), Halves::<Memory>::ALL.len());
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use arras_service::Fault;
 use bson::doc;
 
 fn definition(weights: &[(&str, f64)]) -> Arc<TextDefinition> {
@@ -73,7 +74,7 @@ fn a_document_names_its_language() {
     let definition = definition(&[("body", 1.0), ("in.body", 1.0)]);
     let of = |document: &Document| {
         language(&texts(document, &definition), Language::English).map_err(|error| match error.fault {
-            Fault::Language { code, .. } => code,
+            Fault::Language(rule) => rule.code,
             _ => 0,
         })
     };
