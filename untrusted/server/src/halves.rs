@@ -25,21 +25,20 @@ type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
 #[cfg(feature = "lab")]
 type PathOram = arras_protocol::path_oram::PathOram;
 
+/// Answers a body. The number: of the server's incarnation, for what is valid in one only.
+type Answer<S> = fn(&S, u64, &[u8]) -> Result<Vec<u8>, Refusal>;
+
 /// What answers the requests of a protocol, and what drops leave of it.
 struct Half<S> {
     protocol: ProtocolId,
     name: &'static str,
     /// Tables that drops empty.
     emptied: &'static [Table],
-    /// Answers a body. The number: of the server's incarnation, for what is valid in one only.
-    answer: fn(&S, u64, &[u8]) -> Result<Vec<u8>, Refusal>,
+    answer: Answer<S>,
 }
 
 /// A row of the table.
-const fn half<P: Protocol, S>(
-    emptied: &'static [Table],
-    answer: fn(&S, u64, &[u8]) -> Result<Vec<u8>, Refusal>,
-) -> Half<S> {
+const fn half<P: Protocol, S>(emptied: &'static [Table], answer: Answer<S>) -> Half<S> {
     Half { protocol: P::ID, name: P::NAME, emptied, answer }
 }
 
