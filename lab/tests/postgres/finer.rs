@@ -27,7 +27,20 @@ const COLUMNS: [(&str, &str, &[&str]); 5] = [
         ],
     ),
     ("big", "bigint", &["1.5", "-7.25::numeric", "2.0", "9223372036854775807.0", "0.99999999999999999999"]),
-    ("price", "numeric(6,2)", &["1.505", "-0.001", "2.000", "10000000", "-1e40", "1e-12"]),
+    (
+        "price",
+        "numeric(6,2)",
+        &[
+            "1.505",
+            "-0.001",
+            "2.000",
+            "10000000",
+            "-1e40",
+            "1e-12",
+            "1.505::numeric(6,2)",
+            "2.004::numeric(6,2)",
+        ],
+    ),
     (
         "day",
         "date",
@@ -165,6 +178,15 @@ long = { id = "8a1b2c3d4e5f6d03", type = "numeric(60,2)", operations = ["equalit
         "code = 'abc   '",
         "long = 1e40 OR long = '-100000000000000000000000000000000000000000000000000.00'",
         "long <> 1e40",
+        // What is cast to the column's own type is rounded and cut as well.
+        "price = 2.004::numeric(6,2)",
+        "price = CAST(2.004 AS numeric(6,2))",
+        "price IN (2.004::numeric(6,2), 5.5549::decimal(6,2))",
+        "price = ANY('{2.004}'::numeric(6,2)[])",
+        "price <> 2.004::numeric(6,2)",
+        "code = 'abcd'::varchar(3)",
+        "code = ANY('{abcd,xy}'::varchar(3)[])",
+        "code = 'xy'::varchar(3)",
     ] {
         assert_eq!(ids(&encrypted, condition, &[]).await, ids(&plain, condition, &[]).await, "{condition}");
     }

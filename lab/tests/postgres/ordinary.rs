@@ -103,6 +103,30 @@ const STATEMENTS: &[&str] = &[
     "INSERT INTO accounts (id, owner) VALUES (1, 'Z') ON CONFLICT (id) DO UPDATE SET nope = 'x'",
     "SELECT id FROM accounts WHERE ('Ann' IS NULL OR owner = 'Ann') AND NULL::text IS NULL ORDER BY id",
     "SELECT ctid IS NULL, owner FROM accounts WHERE tableoid IS NOT NULL ORDER BY id LIMIT 1",
+    // Results in parentheses, and in sets.
+    "SELECT balance AS m FROM accounts ORDER BY (m) NULLS FIRST LIMIT 2",
+    "SELECT owner AS m, id FROM accounts ORDER BY ((m)) DESC NULLS LAST, (2)",
+    "SELECT DISTINCT ON ((m)) balance AS m FROM accounts ORDER BY (m)",
+    "SELECT balance AS m, count(*) FROM accounts GROUP BY (m) ORDER BY min(id)",
+    "SELECT a.id, (SELECT p.number AS owner FROM payments p GROUP BY owner LIMIT 1) FROM accounts a WHERE false",
+    "SELECT id AS owner, count(*) FROM accounts WHERE balance > 1 GROUP BY (1) ORDER BY (1)",
+    "SELECT lower(note), count(*) FROM accounts WHERE balance > 1 GROUP BY (lower) ORDER BY lower",
+    "SELECT id % 2 AS odd, note AS n, count(*) FROM accounts WHERE balance > 1 GROUP BY (odd, n) ORDER BY odd, n",
+    "SELECT id % 2 AS odd, count(*) FROM accounts WHERE balance > 1 GROUP BY ROLLUP (odd) ORDER BY odd",
+    // What EXECUTE gives becomes what the parameter is.
+    "PREPARE by_numeric (numeric) AS SELECT id FROM accounts WHERE balance = $1 ORDER BY id",
+    "EXECUTE by_numeric (7.0)",
+    "EXECUTE by_numeric (7.5)",
+    "PREPARE below (float8) AS SELECT id FROM accounts WHERE balance < $1 ORDER BY id",
+    "EXECUTE below (6.5)",
+    "PREPARE by_whole AS SELECT id FROM accounts WHERE balance = $1 ORDER BY id",
+    "EXECUTE by_whole (6.5)",
+    "PREPARE enter AS INSERT INTO accounts (id, balance) VALUES ($1, $2) RETURNING balance",
+    "EXECUTE enter (50, 1.5)",
+    "DELETE FROM accounts WHERE id = 50",
+    // Columns with other names, in one text.
+    "ALTER TABLE accounts RENAME COLUMN note TO remark; INSERT INTO accounts (id, owner, remark) VALUES (60, 'N', 'y')",
+    "DELETE FROM accounts WHERE remark = 'y' AND owner = 'N'; ALTER TABLE accounts RENAME remark TO note",
     // Sums of nothing.
     "SELECT coalesce(sum(balance), 0) FROM accounts WHERE id > 100",
     "SELECT coalesce(sum(balance), 0) AS total, count(*) FROM accounts",
@@ -160,6 +184,36 @@ async fn what_applications_write_is_answered_as_in_plaintext() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// PostgreSQL writes a statement that fails in its log, with its constants.
+#[tokio::test]
+async fn a_constant_beside_a_column_that_is_misspelt_is_in_no_log() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    client.batch_execute("CREATE TABLE plain (id int, note text)").await.unwrap();
+    let statements = [
+        "SHOW TRANSACTION ISOLATION LEVEL; SELECT id FROM accounts WHERE onwer = 'secret'",
+        "BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE accounts SET onwer = 'secret'",
+        "SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE onwer = 'secret'",
+        "SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE a.onwer = 'secret'",
+        "UPDATE accounts a SET balance = 1 FROM plain WHERE onwer = 'secret'",
+        "SELECT id FROM accounts WHERE EXISTS (SELECT 1 FROM plain WHERE onwer = 'secret')",
+        "SELECT id FROM accounts, (SELECT 1 AS k) s WHERE onwer = 'secret'",
+        "SELECT id FROM accounts ORDER BY onwer = 'secret'",
+        "SELECT count(*) FROM accounts GROUP BY onwer = 'secret'",
+        "SELECT id FROM accounts ORDER BY (SELECT 1 WHERE onwer = 'secret')",
+        "CREATE INDEX ON plain (id); SELECT 1 FROM accounts WHERE onwer = 'secret'",
+        "CREATE TEMP TABLE other (id int); UPDATE accounts SET onwer = 'secret'",
+    ];
+    for statement in statements {
+        assert_eq!(answered(&client, statement).await.unwrap_err(), "42703", "{statement}");
+        client.batch_execute("ROLLBACK").await.unwrap();
+    }
+    let log = std::fs::read_to_string(server.log()).unwrap();
+    assert!(!log.contains("secret"), "{log}");
 }
 
 /// What is made at the database itself is looked for before it is said not to be there.

@@ -16,13 +16,26 @@ use crate::error::SqlError;
 use crate::rewrite::Sensitive;
 use crate::schema::Schema;
 use arras_service::columns::{Declared, Padding};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What ends the name of a column of equality terms.
 pub const EQUALITY_SUFFIX: &str = "$eq";
 /// What ends the name of a column of order labels.
 pub const ORDER_SUFFIX: &str = "$ord";
+
+/// Of which tables it is not sure how they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Doubt {
+    Of(BTreeSet<String>),
+    OfAll,
+}
+
+impl Default for Doubt {
+    fn default() -> Self {
+        Self::Of(BTreeSet::new())
+    }
+}
 
 /// The tables of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +49,8 @@ pub struct Catalog {
     misfits: BTreeMap<(String, String), SqlError>,
     /// Names of tables whose statements are analysed.
     sensitive: Sensitive,
-    /// May tables have other columns by now?
-    doubted: bool,
+    /// Tables that may have other columns by now.
+    doubted: Doubt,
     /// Are there views of the catalogue without terms ([`crate::shown`])?
     shown: bool,
 }
@@ -51,17 +64,29 @@ impl Catalog {
         let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
         let declared = schema.tables.keys().map(|(_, name)| name.clone());
         let sensitive = Sensitive::new(encrypted.chain(declared));
-        Self { schema, tables, misfits: BTreeMap::new(), sensitive, doubted: false, shown: false }
+        Self { schema, tables, misfits: BTreeMap::new(), sensitive, doubted: Doubt::default(), shown: false }
     }
 
     /// Tables may be others by now: what is not in it may be there.
     pub(crate) fn doubt(&mut self) {
-        self.doubted = true;
+        self.doubted = Doubt::OfAll;
     }
 
-    /// Is what is not in it not there?
-    pub(crate) fn is_certain(&self) -> bool {
-        !self.doubted
+    /// Those of some names may.
+    pub(crate) fn doubt_each(&mut self, names: impl IntoIterator<Item = String>) {
+        if let Doubt::Of(doubted) = &mut self.doubted {
+            doubted.extend(names);
+        }
+    }
+
+    /// Is it known which columns the table of a name has: no other has the name, and it is as it was?
+    pub(crate) fn is_certain_of(&self, schema: Option<&str>, name: &str) -> bool {
+        let is_doubted = match &self.doubted {
+            Doubt::OfAll => true,
+            Doubt::Of(doubted) => doubted.contains(name),
+        };
+        let named = self.tables.keys().filter(|(_, table)| table == name);
+        !is_doubted && (schema.is_some() || named.count() == 1)
     }
 
     /// The catalogue with tables that are not laid out as they should be.

@@ -153,6 +153,26 @@ impl Datum {
         })
     }
 
+    /// As a cast to a type with digits or a length makes it: rounded, or cut without a word.
+    ///
+    /// # Errors
+    /// More digits before the point than the type has.
+    pub(crate) fn cast(self, kind: ColumnType) -> Result<Self, SqlError> {
+        Ok(match (self, kind) {
+            (Self::Numeric(number), ColumnType::Numeric(Some((precision, scale)))) => {
+                Self::Numeric(number.fitted(precision, scale)?)
+            }
+            (Self::Text(mut text), ColumnType::Varchar(Some(length))) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                if let Some((end, _)) = text.char_indices().nth(length) {
+                    text.truncate(end);
+                }
+                Self::Text(text)
+            }
+            (value, _) => value,
+        })
+    }
+
     /// That the column may hold the value: what PostgreSQL checks when it stores one, and what the declaration says.
     ///
     /// # Errors

@@ -71,7 +71,8 @@ pub struct Value {
     pub source: Source,
     /// As what it goes.
     pub form: Form,
-    /// The type that it is written or cast as, where a column of another is compared with it: a decimal beside an integer.
+    /// The type that it is written or cast as, where that says what it is compared as: a decimal beside an integer, a text that a
+    /// cast cuts.
     pub sent_as: Option<ColumnType>,
     /// Byte of the client's text that an error of it is at.
     pub at: usize,

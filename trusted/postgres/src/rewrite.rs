@@ -75,8 +75,9 @@ pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Ve
             Err(error) => Err(error),
         };
         let (action, naming) = outcome.unwrap_or_else(|error| (Action::Refused(error), None));
-        if mention::changes_tables(&statement) {
-            catalog.to_mut().doubt();
+        let changed = mention::changed_tables(&statement);
+        if !changed.is_empty() {
+            catalog.to_mut().doubt_each(changed);
         }
         naming.iter().for_each(|naming| named.apply(naming));
         planned.push(Planned { span: statement.span(), action, naming });

@@ -339,9 +339,10 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::EqualityArray(encryption) => array(value, encryption, inputs, &|datum| {
             term(encryption, &datum.storable(encryption)?.canonical()).map(Some)
         }),
-        Form::EqualToArray(encryption) => {
-            array(value, encryption, inputs, &|datum| term(encryption, &datum.canonical()).map(Some))
-        }
+        Form::EqualToArray(encryption) => array(value, encryption, inputs, &|datum| {
+            let datum = value.sent_as.map_or(Ok(datum.clone()), |kind| datum.cast(kind))?;
+            term(encryption, &datum.canonical()).map(Some)
+        }),
         Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {
             array(value, encryption, inputs, &|datum| {
                 let key = datum.storable(encryption)?.order_key(encryption)?;

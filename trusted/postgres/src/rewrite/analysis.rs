@@ -65,8 +65,6 @@ pub(super) struct Analysis<'a> {
     pub(super) changes: bool,
     /// What the rows are grouped by whose results or conditions are looked at.
     pub(super) groups: Grouped,
-    /// May a name be a result's, as in `GROUP BY` and `ORDER BY`?
-    pub(super) names_results: bool,
     /// Is the result of what is looked at denied, as under a `NOT`?
     denied: bool,
     /// Does the query that is looked at give all rows that are equal to its last (`WITH TIES`)?
@@ -118,7 +116,6 @@ impl<'a> Analysis<'a> {
             common: Vec::new(),
             changes: false,
             groups: Grouped::default(),
-            names_results: false,
             denied: false,
             with_ties: false,
             defaults: BTreeMap::new(),
@@ -300,17 +297,13 @@ impl<'a> Analysis<'a> {
         let is_special = is_keyword(self.lexemes, at) || SYSTEM_COLUMNS.contains(&name);
         let has_constants = self.lexemes.list.iter().any(|lexeme| is_constant(&lexeme.token.token));
         let is_said = has_constants || self.is_term(name);
-        let may_be_result = self.names_results && names.len() == 1;
         let of_changes =
             names.len() == 2 && names.first().is_some_and(|name| ROWS_OF_CHANGES.contains(&name.as_str()));
-        if is_special
-            || names.len() > 2
-            || !is_said
-            || may_be_result
-            || of_changes
-            || !self.catalog.is_certain()
-            || !scope.is_known()
-        {
+        let is_known = match names {
+            [relation, _] => scope.relation(None, relation).map_or(scope.is_known(), |named| named.certain),
+            _ => scope.is_known(),
+        };
+        if is_special || names.len() > 2 || !is_said || of_changes || !is_known {
             return Ok(None);
         }
         let error = match names {

@@ -32,8 +32,20 @@ pub(super) fn table(text: &str, lexemes: &Lexemes, catalog: &Catalog, mention: u
             });
             let mut table = with(table, added, (lexemes, catalog));
             for operation in &alter.operations {
-                if let AlterTableOperation::AlterColumn { column_name, op } = operation {
-                    set_default(&mut table, column_name, op, lexemes);
+                match operation {
+                    AlterTableOperation::AlterColumn { column_name, op } => {
+                        set_default(&mut table, column_name, op, lexemes);
+                    }
+                    AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                        let [old, new] = [old_column_name, new_column_name]
+                            .map(|name| fold(&name.value, name.quote_style.is_some()));
+                        // One that is encrypted keeps its name.
+                        let plain = table.columns.iter_mut().filter(|column| column.encryption.is_none());
+                        plain
+                            .filter(|column| column.name == old)
+                            .for_each(|column| column.name.clone_from(&new));
+                    }
+                    _ => {}
                 }
             }
             Some(table)

@@ -280,7 +280,13 @@ impl Analysis<'_> {
         };
         self.understand_name(name);
         self.watch_relation(&relation);
-        Ok(relation)
+        let certain = match &names[..] {
+            _ if relation.derived => relation.certain,
+            [table] => self.catalog.is_certain_of(None, table),
+            [schema, table] => self.catalog.is_certain_of(Some(schema), table),
+            _ => false,
+        };
+        Ok(Relation { certain, ..relation })
     }
 
     /// A table's name is declared in several schemas, and it is not said which is meant.

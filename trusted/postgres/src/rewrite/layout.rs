@@ -588,6 +588,7 @@ fn relation_of<'c>(columns: impl IntoIterator<Item = &'c Ident>, declared: &Decl
         name: None,
         schema: None,
         derived: false,
+        certain: true,
         columns: Some(names.into_iter().map(column).collect()),
     }
 }

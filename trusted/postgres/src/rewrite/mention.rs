@@ -105,39 +105,56 @@ const RUNS_CODE: [&str; 15] = [
     "connectby",
 ];
 
-/// Does it make, change or drop something, so that names behind it may mean what they did not?
-pub(super) fn changes_tables(statement: &Lexemes) -> bool {
-    ["create", "alter", "drop"].iter().any(|word| statement.is_word(0, word))
+/// The names in a statement that makes, changes or drops a table or view: what they mean behind it may be something else.
+pub(super) fn changed_tables(statement: &Lexemes) -> BTreeSet<String> {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
+    let is_of_tables = is(0, &["create", "alter", "drop"]) && (1..6).any(|at| is(at, &["table", "view"]));
+    let words = statement.list.iter().filter_map(|lexeme| match &lexeme.token.token {
+        Token::Word(word) if is_of_tables => Some(name_of(word)),
+        _ => None,
+    });
+    words.collect()
 }
 
-/// Words of statements that change something, wherever they stand: behind `EXPLAIN ANALYZE`, within `WITH`.
-const CHANGES: [&str; 9] =
-    ["insert", "update", "delete", "truncate", "drop", "alter", "create", "merge", "copy"];
+/// First words of statements in which a name of the proxy's own schema is what they are about.
+const DEFINES: [&str; 6] = ["create", "alter", "drop", "comment", "lock", "truncate"];
 
-/// What stands before the name of what a statement is about.
-const BEFORE_NAMES: [&str; 14] = [
-    "into", "from", "update", "table", "only", "exists", "truncate", "copy", "on", "index", "view",
-    "function", "sequence", "schema",
-];
-
-/// The token of the proxy's own schema in a statement that would change what is in it, or it.
+/// The token of the proxy's own schema in a statement that would change what is in it, or it: a definition that names it,
+/// a change of rows wherever it stands (behind `EXPLAIN ANALYZE`, within `WITH`), or code that names it.
 pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
-    let all = 0..statement.list.len();
-    let is_own =
-        |at: &usize| matches!(statement.token(*at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA);
-    let own = all.clone().find(|at| is_own(at) && names_something(statement, *at))?;
-    let is_change = |at: usize| CHANGES.iter().any(|word| statement.is_word(at, word));
-    all.into_iter().any(is_change).then_some(own)
+    let defines = DEFINES.iter().any(|word| statement.is_word(0, word));
+    let of_schemas = (0..statement.list.len()).any(|at| statement.is_word(at, "schema"));
+    let makes_code = makes_code(statement);
+    statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
+        Token::Word(word) if name_of(word) == OWN_SCHEMA => {
+            let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
+            (is_qualifier && (defines || is_target(statement, at))) || (defines && of_schemas)
+        }
+        Token::DollarQuotedString(string) if makes_code => qualifies(&string.value.to_lowercase()),
+        Token::SingleQuotedString(string) | Token::EscapedStringLiteral(string) if makes_code => {
+            qualifies(&string.to_lowercase())
+        }
+        _ => false,
+    })
 }
 
-/// Does a name of a schema stand for what is in it, or for itself, and not for a table or an alias?
-fn names_something(statement: &Lexemes, at: usize) -> bool {
-    let Some(before) = at.checked_sub(1) else { return false };
-    let is_listed = matches!(statement.token(before), Some(Token::Comma));
-    let of_schemas = (0..at).any(|at| statement.is_word(at, "schema"));
-    let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
-    let follows = is_listed || BEFORE_NAMES.iter().any(|word| statement.is_word(before, word));
-    follows && (is_qualifier || of_schemas)
+/// Does the name of what rows are put into, changed in or taken from begin at a token?
+fn is_target(statement: &Lexemes, at: usize) -> bool {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
+    let skipped = |at: &usize| is(*at, &["only"]) || matches!(statement.token(*at), Some(Token::LParen));
+    let Some(before) = (0..at).rev().find(|at| !skipped(at)) else { return false };
+    is(before, &["into", "update", "copy"])
+        || (is(before, &["from"]) && before.checked_sub(1).is_some_and(|at| is(at, &["delete"])))
+}
+
+/// Does code in small letters name something in the proxy's own schema?
+fn qualifies(folded: &str) -> bool {
+    ["arras.", "\"arras\"."].iter().any(|name| {
+        folded.match_indices(name).any(|(at, _)| {
+            let before = folded.get(..at).and_then(|before| before.chars().next_back());
+            !before.is_some_and(|letter| letter.is_alphanumeric() || "_$.".contains(letter))
+        })
+    })
 }
 
 /// The schema of what the proxy keeps in the database.

@@ -6,12 +6,15 @@
 use super::analysis::Analysis;
 use super::constant::{Constant, constant};
 use super::statement;
+use super::write::assigned;
 use crate::catalog::Catalog;
 use crate::codec::array_members;
+use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::named::{Named, Naming, Prepared};
 use crate::plan::{Action, Form, Layout, Outputs, Piece, Program, Rewritten, Source, Value};
 use crate::text::{Lexemes, name_of};
+use crate::values::is_finer;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -207,13 +210,24 @@ fn prepare(
     if !lexemes.is_word(at, "as") {
         return Ok(None);
     }
-    let Some(rewritten) = inside(text, lexemes, catalog, at + 1)? else {
+    let Some(mut rewritten) = inside(text, lexemes, catalog, at + 1)? else {
         let known = named.prepared.contains_key(&name);
         return known.then(|| same(text, lexemes, catalog, Naming::Deallocated(Some(name)))).transpose();
     };
     let bytes = 5 * (text.len() + rewritten.extended_text().len());
     named.check_room(bytes)?;
     let declared = list.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
+    for value in &mut rewritten.values {
+        let (Form::EqualTo(encryption) | Form::Bound(encryption, ..), Source::Parameter(number)) =
+            (&value.form, &value.source)
+        else {
+            continue;
+        };
+        let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
+        let said =
+            place.and_then(|tokens| ColumnType::parse(&text_of(text, lexemes, tokens)?.to_lowercase()));
+        value.sent_as = value.sent_as.or(said.filter(|said| is_finer(*said, encryption.kind)));
+    }
     let kind = |value: &Value| match (&value.form, &value.source) {
         (Form::Plain, Source::Parameter(number)) => {
             let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
@@ -347,9 +361,15 @@ impl Analysis<'_> {
         };
         // What the parameter is was said when it was prepared: digits do not make it another type.
         let sent_as = value.sent_as;
-        if sent_as.is_none() {
-            self.check_constant(&found, &encryption)?;
-        }
+        let found = match sent_as {
+            Some(sent) if is_finer(sent, encryption.kind) => found,
+            Some(_) | None => {
+                // A parameter is of the column's type: what is given for it becomes one.
+                let found = assigned(&found, &encryption);
+                self.check_constant(&found, &encryption)?;
+                found
+            }
+        };
         let source = match (&value.form, found.source) {
             (form, Source::Constant(Some(list))) if form.is_array() => {
                 let wrong = || {

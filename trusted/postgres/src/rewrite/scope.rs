@@ -21,8 +21,10 @@ pub(super) struct Relation {
     pub(super) name: Option<String>,
     /// The schema of a table that is named without an alias.
     pub(super) schema: Option<String>,
-    /// It is a query's result, whose columns may have other names than is thought.
+    /// It is a query's result.
     pub(super) derived: bool,
+    /// Are its columns, if they are known, all that it has, by these names?
+    pub(super) certain: bool,
     /// Its columns; none if they are not known: a function's, a table made by this transaction.
     pub(super) columns: Option<Vec<RelationColumn>>,
 }
@@ -37,11 +39,12 @@ impl Relation {
         };
         let schema = alias.is_none().then(|| table.schema.clone());
         let name = Some(alias.unwrap_or_else(|| table.name.clone()));
-        Self { name, schema, derived: false, columns: Some(table.columns.iter().map(column).collect()) }
+        let columns = Some(table.columns.iter().map(column).collect());
+        Self { name, schema, derived: false, certain: true, columns }
     }
 
     pub(super) fn unknown(name: Option<String>) -> Self {
-        Self { name, schema: None, derived: false, columns: None }
+        Self { name, schema: None, derived: false, certain: false, columns: None }
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
@@ -95,11 +98,10 @@ impl<'p> Scope<'p> {
         std::iter::successors(Some(self), |scope| scope.outer).any(Self::is_encrypted)
     }
 
-    /// Are there tables of encrypted columns in sight, and nothing else? Of other tables one that is meant may be another of the
-    /// same name, and a query's results may have other names.
+    /// Is an encrypted column in sight, and all else that is known for certain?
     pub(super) fn is_known(&self) -> bool {
         let scopes = || std::iter::successors(Some(self), |scope| scope.outer);
-        let known = |relation: &Relation| relation.is_encrypted() && !relation.derived;
+        let known = |relation: &Relation| relation.columns.is_some() && relation.certain;
         scopes().all(|scope| scope.relations.iter().all(known)) && self.sees_encrypted()
     }
 

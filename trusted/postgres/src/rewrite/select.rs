@@ -194,6 +194,7 @@ impl Analysis<'_> {
             name,
             schema: None,
             derived: true,
+            certain: known,
             columns: Some(results.into_iter().map(column).collect()),
         };
         self.watch_relation(&relation);
@@ -327,11 +328,11 @@ impl Analysis<'_> {
         if let Some(condition) = &select.selection {
             self.filter(condition, &scope)?;
         }
-        let grouped = self.naming_results(|analysis| analysis.group_by(select, &scope))?;
+        let grouped = self.group_by(select, &scope)?;
         // From here on, what is looked at is of a group.
         let around = std::mem::replace(&mut self.groups, grouped.clone());
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
-        self.naming_results(|analysis| analysis.grouped_results(select, &results, &scope))?;
+        self.grouped_results(select, &results, &scope)?;
         if let Some(having) = &select.having {
             self.expression(having, &scope, "HAVING")?;
         }
@@ -339,20 +340,10 @@ impl Analysis<'_> {
             self.understand(&window.0);
             self.named_window(&window.1, &scope)?;
         }
-        self.naming_results(|analysis| {
-            let ordered = analysis.order_by(order, select, &results, &scope)?;
-            analysis.distinct(select, &results, &ordered, &scope, mode)
-        })?;
+        let ordered = self.order_by(order, select, &results, &scope)?;
+        self.distinct(select, &results, &ordered, &scope, mode)?;
         self.groups = around;
         Ok(results)
-    }
-
-    /// Looks at what may name results, and not columns alone.
-    fn naming_results<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
-        let around = std::mem::replace(&mut self.names_results, true);
-        let found = look(self);
-        self.names_results = around;
-        found
     }
 
     /// `GROUP BY`: columns become their terms.
@@ -361,16 +352,22 @@ impl Analysis<'_> {
             return Ok(Grouped::default());
         };
         let mut grouped = Grouped::default();
-        for expression in list {
+        let each = list.iter().flat_map(|expression| match expression {
+            // `GROUP BY (a, b)` groups by each of them.
+            Expr::Tuple(list) => list.as_slice(),
+            one => std::slice::from_ref(one),
+        });
+        for expression in each {
             // A name is an input column's before it is an alias.
             let input = item::identifier(expression).is_some_and(|name| scope.knows(&name));
             let meant = if input { None } else { item::meant_by(expression, &select.projection) };
-            let reference = match self.reference(meant.unwrap_or(expression), scope)? {
-                Some(reference) => reference,
-                None => {
-                    self.expression(expression, scope, "GROUP BY")?;
-                    continue;
+            let Some(reference) = self.reference(meant.unwrap_or(expression), scope)? else {
+                match item::tokens_of(self.lexemes, expression).filter(|_| meant.is_some()) {
+                    // It is looked at where the result is.
+                    Some(tokens) => self.understand_tokens(tokens),
+                    None => self.expression(expression, scope, "GROUP BY")?,
                 }
+                continue;
             };
             self.need(&reference, "GROUP BY", None)?;
             let terms: Vec<String> =

@@ -182,7 +182,7 @@ impl Analysis<'_> {
     pub(super) fn value_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
         let encryption = encryption_of(&form);
         if let Some(encryption) = &encryption {
-            if sent_as(constant, &form).is_none() {
+            if !sent_as(constant, &form).is_some_and(|sent| is_finer(sent, encryption.kind)) {
                 self.check_constant(constant, encryption)?;
             }
             if matches!(form, Form::Bound(..)) {
@@ -334,12 +334,22 @@ fn takes_integers(kind: ColumnType) -> bool {
     matches!(kind, ColumnType::Numeric(_))
 }
 
-/// The type of a constant that a column of another is compared with, if that has values between the column's.
+/// The type of a constant that a column is compared with, if that has values between the column's, or is the column's own and
+/// rounds or cuts what is cast to it.
 pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
-    let (Form::Bound(encryption, ..) | Form::EqualTo(encryption)) = form else { return None };
-    let kind = match (&constant.cast, &constant.source) {
-        // A cast with digits rounds.
-        (Some(name), _) => ColumnType::parse(name).filter(|kind| kind.modifier() == -1)?,
+    let (Form::Bound(encryption, ..) | Form::EqualTo(encryption) | Form::EqualToArray(encryption)) = form
+    else {
+        return None;
+    };
+    let cast = constant.cast.as_deref().map(|name| name.strip_suffix("[]").unwrap_or(name));
+    if let Some(own) = cast.and_then(ColumnType::parse).filter(|kind| kind.modifier() != -1) {
+        return (own == encryption.kind).then_some(own);
+    }
+    if form.is_array() {
+        return None;
+    }
+    let kind = match (cast, &constant.source) {
+        (Some(name), _) => ColumnType::parse(name)?,
         (None, Source::Constant(Some(digits)))
             if constant.written == Written::Number && digits.parse::<i64>().is_err() =>
         {

@@ -55,7 +55,7 @@ pub(super) fn stored_names(name: &str, encryption: Option<&Arc<Encryption>>) -> 
 
 /// A constant as it is assigned to a column: digits behind a point are rounded for a column of whole numbers, a number is a text
 /// for one of texts.
-fn assigned(value: &Constant, encryption: &Encryption) -> Constant {
+pub(super) fn assigned(value: &Constant, encryption: &Encryption) -> Constant {
     let mut value = value.clone();
     let is_text = matches!(encryption.kind, ColumnType::Text | ColumnType::Varchar(_));
     if let (Written::Number, None, Source::Constant(Some(text)), true) =
@@ -257,7 +257,7 @@ impl Analysis<'_> {
     /// That a column is one of what is changed. Sent on, what it is set to would be in the server's log.
     fn require_column(&self, column: &Ident, relation: &Relation) -> Result<(), SqlError> {
         let name = fold(&column.value, column.quote_style.is_some());
-        if !self.catalog.is_certain() || !relation.is_encrypted() || relation.column(&name).is_some() {
+        if !relation.certain || !relation.is_encrypted() || relation.column(&name).is_some() {
             return Ok(());
         }
         let table = relation.name.as_deref().unwrap_or("");

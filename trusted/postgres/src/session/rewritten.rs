@@ -73,6 +73,8 @@ pub(super) struct Requests<'a> {
     number: u64,
     /// Something was named in SQL.
     names_in_sql: bool,
+    /// Tables may have been made or changed by what was sent since they were looked at last.
+    changes_sent: bool,
 }
 
 /// Passes on what the client sends until there is no more.
@@ -100,6 +102,7 @@ pub(super) async fn pass(
         beside: Kept::default(),
         number: 0,
         names_in_sql: false,
+        changes_sent: false,
     };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,

@@ -166,7 +166,11 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
         (Some(sent), Source::Constant(text)) => {
             text.as_deref().map(|text| Datum::from_text(sent, text)).transpose()
         }
-        _ => datum(&value.source, encryption, inputs),
+        _ => {
+            let datum = datum(&value.source, encryption, inputs)?;
+            let cast = |datum: Datum| value.sent_as.map_or(Ok(datum.clone()), |kind| datum.cast(kind));
+            datum.map(cast).transpose()
+        }
     }
 }
 

@@ -222,6 +222,7 @@ pub(super) fn number(expression: &Expr) -> Option<usize> {
             sqlparser::ast::Value::Number(digits, _) => digits.parse().ok(),
             _ => None,
         },
+        Expr::Nested(inner) => number(inner),
         _ => None,
     }
 }

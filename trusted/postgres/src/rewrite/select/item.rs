@@ -26,10 +26,11 @@ pub(super) fn ordinal(expression: &Expr) -> Option<usize> {
     number(expression)
 }
 
-/// The name that an expression is, alone.
+/// The name that an expression is, alone or in parentheses.
 pub(super) fn identifier(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Identifier(name) => Some(name_of(name)),
+        Expr::Nested(inner) => identifier(inner),
         _ => None,
     }
 }
@@ -57,12 +58,8 @@ pub(super) fn meant_by<'e>(expression: &Expr, items: &'e [SelectItem]) -> Option
     let name = identifier(expression)?;
     items.iter().find_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if name_of(alias) == name => Some(expr),
-        // A column that has no other name is a result of its own.
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts))
-            if parts.last().map(name_of).as_ref() == Some(&name) =>
-        {
-            expression_of(item)
-        }
+        // What has no other name has the one that PostgreSQL gives it.
+        SelectItem::UnnamedExpr(expression) if figured(expression) == name => Some(expression),
         SelectItem::ExprWithAlias { .. }
         | SelectItem::UnnamedExpr(_)
         | SelectItem::ExprWithAliases { .. }

@@ -90,24 +90,43 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         let GroupByExpr::Expressions(list, _) = &select.group_by else { return Ok(()) };
         for expression in list {
-            let parts: Vec<&Expr> = match expression {
+            let (parts, in_sets) = match expression {
                 Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
-                    sets.iter().flatten().collect()
+                    (sets.iter().flatten().collect(), true)
                 }
-                Expr::Tuple(list) => list.iter().collect(),
-                one => vec![one],
+                Expr::Tuple(list) => (list.iter().collect(), false),
+                one => (vec![one], false),
             };
             for part in parts {
-                // A name is an input column's before it is a result's.
-                if item::identifier(part).is_some_and(|name| scope.knows(&name)) {
-                    continue;
-                }
-                let meant = item::meant_by(part, &select.projection).unwrap_or(part);
-                if self.reference(meant, scope)?.is_none() {
-                    self.named_result(part, "GROUP BY", results)?;
-                }
+                self.grouped_result(part, in_sets, select, results, scope)?;
             }
         }
         Ok(())
+    }
+
+    fn grouped_result(
+        &mut self,
+        part: &Expr,
+        in_sets: bool,
+        select: &Select,
+        results: &[ResultColumn],
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        // A name is an input column's before it is a result's.
+        if item::identifier(part).is_some_and(|name| scope.knows(&name)) {
+            return Ok(());
+        }
+        let Some(meant) = item::meant_by(part, &select.projection) else {
+            return self.named_result(part, "GROUP BY", results);
+        };
+        match self.reference(meant, scope)? {
+            Some(reference) if in_sets => {
+                let error = self.unreadable(&reference, "ROLLUP, CUBE or GROUPING SETS");
+                let at = item::tokens_of(self.lexemes, part).map_or(0, |tokens| tokens.start);
+                Err(self.at(error, at))
+            }
+            Some(_) => Ok(()),
+            None => self.named_result(part, "GROUP BY", results),
+        }
     }
 }

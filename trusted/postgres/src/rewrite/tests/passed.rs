@@ -48,6 +48,33 @@ fn a_name_that_is_no_column_is_said_before_the_constants_beside_it_are_sent() {
             "SELECT id FROM accounts WHERE EXISTS (SELECT 1 FROM payments WHERE onwer = 'x')",
             "42703 68: column \"onwer\" does not exist",
         ),
+        ("SELECT id FROM accounts ORDER BY onwer = 'x'", "42703 34: column \"onwer\" does not exist"),
+        ("SELECT id FROM accounts GROUP BY id, onwer = 'x'", "42703 38: column \"onwer\" does not exist"),
+        ("SELECT DISTINCT ON (onwer = 'x') id FROM accounts", "42703 21: column \"onwer\" does not exist"),
+        (
+            "SELECT id FROM accounts ORDER BY (SELECT 1 WHERE onwer = 'x')",
+            "42703 50: column \"onwer\" does not exist",
+        ),
+        (
+            "SELECT id FROM accounts ORDER BY (CASE onwer WHEN 'x' THEN 1 ELSE 2 END)",
+            "42703 40: column \"onwer\" does not exist",
+        ),
+        (
+            "SELECT a.id FROM accounts a JOIN notes n ON n.id = a.id WHERE onwer = 'x'",
+            "42703 63: column \"onwer\" does not exist",
+        ),
+        (
+            "SELECT a.id FROM accounts a, generate_series(1, 2) g WHERE a.onwer = 'x'",
+            "42703 60: column a.onwer does not exist",
+        ),
+        (
+            "SELECT id FROM accounts a, (SELECT 1 AS k) s WHERE onwer = 'x'",
+            "42703 52: column \"onwer\" does not exist",
+        ),
+        (
+            "UPDATE accounts a SET memo = 'x' FROM notes WHERE onwer = 'x'",
+            "42703 51: column \"onwer\" does not exist",
+        ),
     ];
     for (statement, expected) in wrong {
         assert_eq!(outcome(statement), expected, "{statement}");
@@ -70,6 +97,9 @@ fn what_may_be_there_is_not_said_to_be_missing() {
     for statement in [
         "SELECT lower(id) , count(*) FROM accounts WHERE owner = 'x' GROUP BY lower",
         "SELECT id + 1 AS m, count(*) FROM accounts WHERE owner = 'x' GROUP BY ROLLUP (m)",
+        "SELECT id + 1 AS m, id AS n, count(*) FROM accounts WHERE owner = 'x' GROUP BY (m, n)",
+        "SELECT n.id, (SELECT p.id AS owner FROM notes p GROUP BY owner LIMIT 1) FROM accounts n WHERE n.owner = 'x'",
+        "SELECT lower(memo2) FROM accounts, (SELECT 'x' AS memo2) s GROUP BY (lower)",
         "SELECT id + 1 AS m FROM accounts WHERE owner = 'x' ORDER BY (m)",
         "SELECT normalize('x', NFC) FROM accounts WHERE owner = 'x'",
         "UPDATE accounts SET id.part = 1 WHERE owner = 'x'",
@@ -79,9 +109,52 @@ fn what_may_be_there_is_not_said_to_be_missing() {
         let found = outcome(statement);
         assert!(!found.starts_with("42"), "{statement}: {found}");
     }
-    let text = "ALTER TABLE accounts RENAME COLUMN id TO uid; SELECT uid FROM accounts WHERE owner = 'x'";
-    for planned in plan(text, &catalog()).unwrap() {
-        assert!(!matches!(planned.action, Action::Refused(_)), "{planned:?}");
+    for text in [
+        "ALTER TABLE accounts RENAME COLUMN id TO uid; SELECT uid FROM accounts WHERE owner = 'x'",
+        "ALTER TABLE accounts RENAME id TO uid; INSERT INTO accounts (uid, owner) VALUES (1, 'x')",
+        "ALTER TABLE notes ADD COLUMN y int; UPDATE accounts SET memo = 'x' FROM notes WHERE y = 1",
+        "CREATE TEMP TABLE notes (y int); UPDATE accounts SET memo = 'x' FROM notes WHERE y = 1",
+    ] {
+        for planned in plan(text, &catalog()).unwrap() {
+            assert!(!matches!(planned.action, Action::Refused(_)), "{text}: {planned:?}");
+        }
+    }
+    for text in [
+        "CREATE INDEX ON notes (id); SELECT 1 FROM accounts WHERE onwer = 'x'",
+        "CREATE TEMP TABLE other (id int); UPDATE accounts SET onwer = 'x'",
+    ] {
+        let refused = plan(text, &catalog()).unwrap().pop();
+        let refused = refused.is_some_and(|last| matches!(last.action, Action::Refused(_)));
+        assert!(refused, "{text}: another table is another");
+    }
+}
+
+#[test]
+fn a_result_in_parentheses_is_the_result() {
+    check(&[
+        (
+            "SELECT balance AS m FROM accounts ORDER BY (m) LIMIT 1",
+            "SELECT balance AS m FROM accounts ORDER BY \"balance$ord\" LIMIT 1 => accounts.balance",
+        ),
+        (
+            "SELECT DISTINCT ON ((m)) balance AS m FROM accounts",
+            "SELECT DISTINCT ON (\"balance$eq\") balance AS m FROM accounts => accounts.balance",
+        ),
+        (
+            "SELECT balance AS m, id, count(*) FROM accounts GROUP BY (m, id)",
+            "SELECT arras.any_of(balance) AS m, id, count(*) FROM accounts GROUP BY (\"balance$eq\", \"balance$ord\", id) => accounts.balance, plain, plain",
+        ),
+    ]);
+    for statement in [
+        "SELECT balance AS m, count(*) FROM accounts GROUP BY ROLLUP (m)",
+        "SELECT balance AS m, count(*) FROM accounts GROUP BY CUBE ((m))",
+        "SELECT balance AS m, count(*) FROM accounts GROUP BY GROUPING SETS ((m), (id))",
+        "SELECT balance AS m, count(*) FROM accounts GROUP BY ROLLUP (1)",
+        "SELECT sum(balance) FROM accounts ORDER BY (sum)",
+        "SELECT memo AS m FROM accounts ORDER BY (m)",
+    ] {
+        let found = outcome(statement);
+        assert!(found.starts_with("0A000"), "{statement}: {found}");
     }
 }
 
@@ -95,10 +168,27 @@ fn the_schema_of_orders_is_the_proxy_s() {
         "DROP SCHEMA public, arras CASCADE",
         "DROP SCHEMA IF EXISTS arras",
         "TRUNCATE arras.mope_node",
+        "DROP TYPE arras.bclo CASCADE",
+        "ALTER TYPE arras.bclo RENAME TO x",
+        "CREATE RULE r AS ON INSERT TO arras.mope_entry DO INSTEAD NOTHING",
+        "DROP AGGREGATE arras.f(bytea)",
+        "DELETE FROM ONLY (arras.mope_entry)",
+        "LOCK TABLE arras.mope_entry IN ACCESS EXCLUSIVE MODE",
+        "COMMENT ON TABLE arras.mope_entry IS 'x'",
+        "DO $$ BEGIN DELETE FROM arras.mope_entry; END $$",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS 'DELETE FROM \"arras\".mope_entry'",
     ] {
         assert!(outcome(statement).starts_with("42501"), "{statement}: {}", outcome(statement));
     }
-    for statement in ["SELECT * FROM arras.mope_column", "SELECT 'embarrassed'"] {
+    for statement in [
+        "SELECT * FROM arras.mope_column",
+        "SELECT 'embarrassed'",
+        "INSERT INTO notes SELECT arras.id, arras.name FROM brands arras",
+        "UPDATE notes SET body = arras.name FROM brands arras WHERE arras.id = notes.id RETURNING arras.id, arras.name",
+        "SELECT arras.id FROM brands arras FOR UPDATE",
+        "INSERT INTO notes (body) VALUES ($$see arras.mope_entry$$)",
+        "CREATE TABLE arras (id int)",
+    ] {
         assert_eq!(outcome(statement), "unchanged", "{statement}");
     }
 }

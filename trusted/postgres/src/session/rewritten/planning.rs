@@ -83,14 +83,15 @@ impl Requests<'_> {
             // It may have been made at the database, of which nothing is heard here.
             self.shared.state().changed_tables = true;
             catalog = self.catalog().await?;
-            if self.sees_the_past || self.shared.state().changed_tables {
-                // As the transaction sees it, or as it was: names are PostgreSQL's as it is now.
+            if self.shared.state().changed_tables && self.changes_sent {
+                // It cannot be asked, and what is on its way may make what is named.
                 Arc::make_mut(&mut catalog).doubt();
             }
             planned = self.plan_by(text, &catalog, room.is_some())?;
         }
         // What is left waits for the database, and others' statements must not wait for that.
         drop(room);
+        self.changes_sent |= tables::begins_with_a_change(text);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;

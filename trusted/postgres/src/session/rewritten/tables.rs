@@ -20,6 +20,13 @@ pub(super) fn sets_transaction(text: &[u8]) -> bool {
         && !text.contains(&b';')
 }
 
+/// Does a text begin as one that makes, changes or drops something?
+pub(super) fn begins_with_a_change(text: &str) -> bool {
+    let first =
+        text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
+    ["create", "alter", "drop"].iter().any(|word| first.eq_ignore_ascii_case(word))
+}
+
 /// Is a text one statement about the session or its transaction, whatever names it has within? It holds no semicolon but at its end.
 pub(super) fn is_of_the_session(text: &str) -> bool {
     const WORDS: [&str; 11] = [
@@ -53,6 +60,7 @@ impl Requests<'_> {
                 return Ok(Arc::clone(catalog));
             }
         }
+        self.changes_sent = false;
         let mut rows = self.ask(&format!("SHOW default_transaction_isolation; {COLUMNS}")).await?;
         if let [Some(level)] = rows.first().map(Vec::as_slice).unwrap_or_default() {
             self.sees_the_past |= !level.starts_with("read ");
