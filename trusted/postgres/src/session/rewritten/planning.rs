@@ -7,6 +7,7 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned};
 use crate::replies;
 use crate::rewriting::Rewriting;
+use crate::room::Share;
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -33,6 +34,16 @@ impl Requests<'_> {
         let state = self.shared.state();
         let plan = || crate::rewrite::plan_in(text, catalog, &state.names.in_text(text));
         if is_long { apart(plan) } else { plan() }
+    }
+
+    /// Room for a text that is read and takes some.
+    async fn room_to_read(&self, text: &str, catalog: &Catalog) -> Result<Option<Share>, SqlError> {
+        let is_read = Rewriting::may_count(text)
+            && crate::rewrite::is_read(text, catalog, &self.shared.state().names.in_text(text));
+        if !is_read {
+            return Ok(None);
+        }
+        self.behind.entered.unless_cancelled(self.rewriting.read(text)).await
     }
 
     /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
@@ -71,13 +82,7 @@ impl Requests<'_> {
             // Read otherwise than PostgreSQL reads it, it might seem to name none.
             self.shared.state().settings.require_readable()?;
         }
-        let is_read = Rewriting::may_count(text)
-            && crate::rewrite::is_read(text, &catalog, &self.shared.state().names.in_text(text));
-        let room = if is_read {
-            self.behind.entered.unless_cancelled(self.rewriting.read(text)).await?
-        } else {
-            None
-        };
+        let room = self.room_to_read(text, &catalog).await?;
         let mut planned = self.plan_by(text, &catalog, room.is_some())?;
         if planned.iter().any(names_nothing) {
             // It may have been made at the database, of which nothing is heard here.
