@@ -221,6 +221,49 @@ fn a_store_whose_servers_part_is_of_a_day_ago_is_not_searched() {
     assert_eq!(names(folder, "whale"), ["a.txt", "b.txt"]);
 }
 
+/// A store that was changed or cut: one line at the end says why, at once, and nothing is left out in silence.
+#[test]
+fn a_store_that_is_damaged_is_said_to_be_in_the_last_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for file in 0..30 {
+        write(folder, &format!("{file}.txt"), "whale");
+    }
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let (store, whole) = (folder.join("store"), folder.join("whole"));
+    copy(&store, &whole);
+    let said = |ended: &Ended| ended.stderr.lines().last().unwrap_or_default().to_owned();
+    let damages: [(&str, &dyn Fn()); 4] = [
+        ("arras.redb", &|| fs::remove_file(store.join("server/arras.redb")).unwrap()),
+        ("enclave-key", &|| fs::write(store.join("enclave-key"), "x").unwrap()),
+        ("put all of it back", &|| fs::write(store.join("enclave-key"), [7; 32]).unwrap()),
+        ("development-root", &|| fs::write(store.join("development-root"), "x").unwrap()),
+    ];
+    for (part, damage) in damages {
+        damage();
+        let refused = run(search(folder, "query", &["whale"]));
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(4), ""), "{}", refused.stderr);
+        assert!(said(&refused).contains(part), "{part}: {}", refused.stderr);
+        assert_eq!(refused.stderr.matches("did not start").count().max(1), 1, "{}", refused.stderr);
+        copy(&whole, &store);
+    }
+    // A record that was cut, or is not there, has none of the documents.
+    let journal = store.join("client/journal");
+    for length in [0, 200] {
+        fs::File::options().write(true).open(&journal).unwrap().set_len(length).unwrap();
+        let partial = run(search(folder, "query", &["--json", "whale"]));
+        assert_eq!(partial.code, Some(4), "{}", partial.stderr);
+        assert!(
+            said(&partial).contains("30 of the documents that match are not in the record"),
+            "{}",
+            partial.stderr
+        );
+        assert_eq!(index(folder, &[]).code, Some(0));
+        assert_eq!(names(folder, "whale").len(), 30);
+        copy(&whole, &store);
+    }
+}
+
 #[test]
 fn entries_of_what_was_replaced_are_removed_when_they_are_many() {
     let folder = tempfile::tempdir().unwrap();

@@ -140,6 +140,7 @@ impl Embedded {
         let path = directory.join(FILE);
         private::close_file(&path).map_err(|error| environment(&error))?;
         if !path.try_exists().map_err(|error| environment(&error))? {
+            none_was_there(directory)?;
             create(directory, &path)?;
         }
         Self::over(Source::Directory(directory.to_path_buf(), sizes), Some(lock))
@@ -277,6 +278,19 @@ fn lock(directory: &Path) -> Result<File, StorageError> {
         Err(TryLockError::WouldBlock) => Err(StorageError::InUse),
         Err(TryLockError::Error(error)) => Err(environment(&error)),
     }
+}
+
+/// That a directory without the file has nothing that only lies beside one.
+fn none_was_there(directory: &Path) -> Result<(), StorageError> {
+    for beside in [SUMS, LOG] {
+        if directory.join(beside).try_exists().map_err(|error| environment(&error))? {
+            let told = format!(
+                "{FILE} is missing, and {beside} of it is there: put it back, or remove the whole directory"
+            );
+            return Err(StorageError::Damaged(told));
+        }
+    }
+    Ok(())
 }
 
 /// Makes an empty database at `path`, whole or not at all, whatever crash intervenes.

@@ -23,13 +23,23 @@ pub enum Condition {
 
 /// A query asks for nothing that an index knows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error(
-    "every word of the query is one of those that say nothing in {language} (as \"the\" in English), and none is indexed: add \
-     another, or index with --language none"
-)]
+#[error("{}", self.why())]
 pub struct SaysNothing {
     /// The language of the index.
     pub language: Language,
+}
+
+impl SaysNothing {
+    fn why(&self) -> String {
+        if self.language == Language::None {
+            return "there is no word in the query, signs alone".into();
+        }
+        format!(
+            "every word of the query is one of those that say nothing in {} (as \"the\" in English), and none is indexed: add another, \
+             or index with --language none",
+            self.language
+        )
+    }
 }
 
 impl Condition {

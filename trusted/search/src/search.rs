@@ -5,7 +5,7 @@ use crate::formula::{Number, Range};
 use crate::service::{Collection, SearchService, ServiceError};
 use arras_schemes::bisen::message::{Hit, Page, Reply, Request};
 use arras_schemes::bisen::query::{
-    Filter, KEYWORDS_MAX, Malformed, PHRASE_MAX, Padding, Ranking, STEPS_MAX, Search, Step,
+    FILTERS_MAX, Filter, KEYWORDS_MAX, Malformed, PHRASE_MAX, Padding, Ranking, STEPS_MAX, Search, Step,
 };
 use arras_schemes::bisen::{KeywordHash, Salt};
 use std::collections::HashMap;
@@ -25,7 +25,10 @@ pub enum Unanswerable {
     /// Too many parts in all.
     #[error("more than {STEPS_MAX} words and operators")]
     Steps,
-    /// Too many ranges, or a number of results out of bounds.
+    /// Too many ranges.
+    #[error("more than {FILTERS_MAX} ranges of dates and sizes")]
+    Ranges,
+    /// A number of results out of bounds.
     #[error("{0}")]
     Bounds(#[from] Malformed),
 }
@@ -68,6 +71,9 @@ pub fn request(
     }
     if search.formula.len() > STEPS_MAX {
         return Err(Unanswerable::Steps);
+    }
+    if search.filters.len() > FILTERS_MAX {
+        return Err(Unanswerable::Ranges);
     }
     search.check()?;
     Ok(search)

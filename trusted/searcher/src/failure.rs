@@ -36,12 +36,22 @@ pub(crate) enum Failure {
     /// There is no store to search.
     #[error("{0}: there is no store here; make one with: arras search index --store {0} PATH...")]
     NoStore(String),
+    /// The enclave finds documents that the record of what was indexed does not have: a run was killed between the two, or the record
+    /// is older, or was cut.
+    #[error(
+        "{0} of the documents that match are not in the record of what was indexed, and are not shown: run arras search index again, \
+         which completes it"
+    )]
+    Unrecorded(u64),
     /// The store cannot be used.
     #[error("{path}: {what}")]
     Store { path: PathBuf, what: String },
     /// The keyring does not open.
     #[error(transparent)]
     Keyring(#[from] KeyringError),
+    /// The host, and with it the enclave, has ended.
+    #[error("the store's host {what}: {why}{advice}")]
+    Host { what: &'static str, why: String, advice: &'static str, is_of_the_store: bool },
     /// Host or enclave do not start.
     #[error("{0}")]
     Process(String),
@@ -57,6 +67,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Is it one that the host's end explains?
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Service(ServiceError::Unreachable(_))
+                | Self::Index(IndexError::Service(ServiceError::Unreachable(_)))
+                | Self::Channel(_)
+        )
+    }
+
     /// The process's exit code; `arras search --help` lists them.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
@@ -65,7 +85,9 @@ impl Failure {
             Self::Index(IndexError::NoPath { .. }) => 2,
             Self::Service(ServiceError::Profile(_)) => 2,
             Self::Keyring(_) => 3,
-            Self::NoStore(_)
+            Self::Host { is_of_the_store: true, .. }
+            | Self::NoStore(_)
+            | Self::Unrecorded(_)
             | Self::Store { .. }
             | Self::Certificates(_)
             | Self::Index(IndexError::Journal(_)) => 4,
@@ -75,6 +97,7 @@ impl Failure {
                 | ServiceError::Reply
                 | ServiceError::SetBack { .. },
             )
+            | Self::Host { is_of_the_store: false, .. }
             | Self::Index(IndexError::Service(_))
             | Self::Network { .. }
             | Self::Channel(_)

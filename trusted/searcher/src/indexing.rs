@@ -32,9 +32,18 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
         }
     });
     watching.map_err(|error| Failure::Process(error.to_string()))?;
-    let (_host, mut connection) = store.start()?;
-    let profile = profile(arguments.language, &mut connection)?;
-    let mut collection = Collection::create(&mut connection, COLLECTION, profile)?;
+    store.serving(|connection| bring_up(arguments, &store, stop, connection))
+}
+
+/// Brings the index up to what is there.
+fn bring_up(
+    arguments: &IndexArguments,
+    store: &Store,
+    stop: Arc<AtomicBool>,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let profile = profile(arguments.language, connection)?;
+    let mut collection = Collection::create(connection, COLLECTION, profile)?;
     let path = store.journal();
     let opened = JournalFile::open(&path, &store.aead, &collection.opened.salt);
     let (mut journal, mut ledger) = match opened.map_err(|error| store::failed(&path, &error))? {

@@ -1,5 +1,6 @@
 //! `arras search query`.
 
+use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::journal::{JournalFile, Opened};
 use crate::progress::grouped;
@@ -24,13 +25,22 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     let formula: Formula = parse(&arguments.query)
         .map_err(|error| Failure::Query { pointer: error.pointer(&arguments.query), error })?;
     let store = Store::existing(&arguments.store)?;
-    let (_host, mut connection) = store.start()?;
-    let mut collection = Collection::existing(&mut connection, COLLECTION)?;
+    store.serving(|connection| print(arguments, &formula, &store, connection))
+}
+
+/// Prints what is found.
+fn print(
+    arguments: &QueryArguments,
+    formula: &Formula,
+    store: &Store,
+    connection: &mut Connection,
+) -> Result<(), Failure> {
+    let mut collection = Collection::existing(connection, COLLECTION)?;
     let language = collection.profile.language;
     if let Some(wanted) = arguments.language.filter(|wanted| *wanted != language) {
         return Err(ServiceError::from(ProfileError::OtherLanguage { found: language, wanted }).into());
     }
-    let condition = Condition::new(&formula, language)?;
+    let condition = Condition::new(formula, language)?;
     let ranking = match (arguments.top, arguments.rank) {
         (None, _) => Ranking::None,
         (Some(_), Rank::Bm25) => Ranking::Bm25,
@@ -38,7 +48,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let wanted = Wanted { ranking, top: arguments.top.unwrap_or(0), padding: arguments.padding };
     let search = request(&condition, collection.opened.collection, &collection.opened.salt, wanted)?;
-    let ledger = ledger(&store, &collection)?;
+    let ledger = ledger(store, &collection)?;
     let output = io::stdout();
     let printer = Printer {
         json: arguments.json,
@@ -50,12 +60,13 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let mut output = BufWriter::new(output.lock());
     let mut results = collection.search(search)?;
+    let mut unknown = 0;
     while let Some(hits) = results.next_page()? {
         let places = ledger.find(&hits.iter().map(|hit| hit.name).collect());
         for hit in &hits {
-            // One that the record does not have was put in by a run that was killed before it could say so.
-            if let Some(place) = places.get(&hit.name) {
-                printer.print(hit, place, &mut output)?;
+            match places.get(&hit.name) {
+                Some(place) => printer.print(hit, place, &mut output)?,
+                None => unknown += 1,
             }
         }
     }
@@ -63,6 +74,9 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     if !arguments.json {
         let matches = results.matches;
         writeln!(io::stderr(), "{} documents match", grouped(u64::from(matches)))?;
+    }
+    if unknown > 0 {
+        return Err(Failure::Unrecorded(unknown));
     }
     Ok(())
 }

@@ -77,13 +77,25 @@ impl Store {
     /// Starts host and enclave, and connects to them.
     pub(crate) fn start(&self) -> Result<(Host, Connection), Failure> {
         let storage = Storage::of(&self.folder.join("client"))?;
-        let host = Host::start(&self.folder.join("server"), &storage)?;
+        let mut host = Host::start(&self.folder.join("server"), &storage)?;
         let channel = Credentials::of(&self.folder.join("client"))?.channel(&host)?;
         let connection = Connection::new(&host.address, channel).map_err(|error| match error {
             OpenError::Stream(error) => ServiceError::from(error).into(),
             OpenError::Channel(error) => Failure::Channel(error),
-        })?;
-        Ok((host, connection))
+        });
+        match connection {
+            Ok(connection) => Ok((host, connection)),
+            Err(failure) => Err(host.explained(failure)),
+        }
+    }
+
+    /// Starts them for some work, whose failure is explained by the host's if that has ended.
+    pub(crate) fn serving(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (mut host, mut connection) = self.start()?;
+        work(&mut connection).map_err(|failure| host.explained(failure))
     }
 }
 

@@ -152,7 +152,13 @@ impl TextIndex for Index {
     }
 
     fn check(&self, document: &Document) -> Result<(), ServiceError> {
-        analysis::language(&analysis::texts(document, &self.definition), self.language).map(drop)
+        let language = analysis::language(&analysis::texts(document, &self.definition), self.language);
+        language.map(drop).map_err(|mut error| {
+            if let Some(id) = document.get("_id") {
+                error.message.push_str(&format!(", in the document with _id: {id}"));
+            }
+            error
+        })
     }
 
     fn meaning(&self, condition: &TextCondition) -> Result<Arc<dyn TextMatch>, ServiceError> {

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The file of a counter, for one host as long as it runs: two would write their records over one another's.
 ///
 /// # Errors
-/// Another host has it.
+/// [`io::ErrorKind::WouldBlock`]: another host has it.
 pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<File> {
     let file = File::options().create(true).append(true).open(path)?;
     let end = Instant::now() + patience;
@@ -48,7 +48,8 @@ pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<File> {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(Duration::from_millis(20)),
             Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other(format!("{}: another host has this counter", path.display())));
+                let what = format!("{}: another host has this counter", path.display());
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, what));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }

@@ -13,10 +13,11 @@ use arras_host::store::cassandra::{CassandraStore, Ring};
 use arras_host::store::redis::{self, RedisStore};
 use arras_host::store::{EmbeddedStore, MemoryStore, Store, StoreError};
 use arras_host::tpm::{TpmCounter, TpmQuotes};
+use arras_storage::StorageError;
 use arras_storage::private::make_directory;
 use clap::{Args, Parser};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -154,6 +155,8 @@ enum Failure {
     Enclave(#[from] EnclaveError),
     #[error("{path}: {what}")]
     Data { path: PathBuf, what: String },
+    #[error("{path}: {what}")]
+    InUse { path: PathBuf, what: String },
     #[error("storage: {0}")]
     Store(#[from] StoreError),
     #[error("cannot listen on {address}: {what}; choose another --listen address")]
@@ -167,6 +170,7 @@ impl Failure {
         match self {
             Self::Host(_) | Self::Enclave(_) => 1,
             Self::Data { .. } => 4,
+            Self::InUse { .. } => 6,
             Self::Network { .. } | Self::Store(_) | Self::System(_) => 5,
         }
     }
@@ -183,7 +187,8 @@ fn authority(path: &Path) -> Result<Vec<u8>, Failure> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
     let run = || tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments));
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -201,16 +206,18 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         return start(arguments, kept).await;
     };
     let failed = |what: String| Failure::Data { path: directory.clone(), what };
+    let counted = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock => Failure::InUse { path: directory.clone(), what: error.to_string() },
+        _ => failed(error.to_string()),
+    };
     make_directory(&directory).map_err(|error| failed(error.to_string()))?;
     let counter: Box<dyn Counter> = match arguments.storage.tpm_counter {
-        Some(index) => {
-            Box::new(TpmCounter::open(&directory, index).map_err(|error| failed(error.to_string()))?)
-        }
+        Some(index) => Box::new(TpmCounter::open(&directory, index).map_err(counted)?),
         None => {
             warn!(
                 "the monotonic counter is a file: who can write to this machine's disk can set it back unnoticed"
             );
-            Box::new(FileCounter::open(&directory).map_err(|error| failed(error.to_string()))?)
+            Box::new(FileCounter::open(&directory).map_err(counted)?)
         }
     };
     #[cfg(not(feature = "redis"))]
@@ -230,7 +237,10 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         let store = CassandraStore::connect(&ring).await?;
         return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
-    let store = EmbeddedStore::open(&directory).map_err(|error| failed(error.to_string()))?;
+    let store = EmbeddedStore::open(&directory).map_err(|error| match error {
+        StorageError::InUse => Failure::InUse { path: directory.clone(), what: error.to_string() },
+        error => failed(error.to_string()),
+    })?;
     start(arguments, Keeping { store, counter, seen: Arc::default() }).await
 }
 

@@ -131,6 +131,8 @@ fn errors_are_mongodb_s() {
     let failures = reply.get_array("writeErrors").unwrap();
     assert_eq!(failures.len(), 1, "{reply}");
     assert_eq!(failures[0].as_document().unwrap().get_i32("code").unwrap(), 17262);
+    let message = failures[0].as_document().unwrap().get_str("errmsg").unwrap();
+    assert!(message.ends_with("in the document with _id: 10"), "{message}");
     assert_eq!(client.found("books", "whale"), [1, 2, 11]);
     let listed = client.query(doc! { "listIndexes": "books" }).unwrap();
     let words = listed.iter().find(|index| index.get_str("name").is_ok_and(|name| name == "words")).unwrap();

@@ -223,3 +223,15 @@ fn a_crash_while_creating_is_forgotten() {
     drop(Embedded::open(directory.path()).unwrap());
     assert!(!directory.path().join("arras.redb.new").exists());
 }
+
+/// A directory whose file is gone is no new one: what lies beside it says that there was one.
+#[test]
+fn a_directory_that_has_lost_its_file_is_not_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Embedded::open(directory.path()).unwrap());
+    std::fs::remove_file(directory.path().join("arras.redb")).unwrap();
+    for _ in 0..2 {
+        let error = Embedded::open(directory.path()).err().unwrap().to_string();
+        assert!(error.contains("arras.redb is missing"), "{error}");
+    }
+}

@@ -148,8 +148,10 @@ fn a_text_search_takes_one_of_its_words_all_its_phrases_and_none_of_what_it_deni
         // The word counts for the order, and decides nothing.
         ("\"white whale\" ship", "\"white whale\" AND (\"ship\" OR \"white whale\")"),
         ("ship -\"white whale\"", "\"ship\" AND NOT \"white whale\""),
-        // A minus in a word denies nothing; parentheses and operators are nothing but text.
-        ("pre-market (x) AND", "\"pre-market\" OR \"(x)\" OR \"AND\""),
+        // A minus in a word denies nothing, and parts words; parentheses and operators are nothing but text.
+        ("pre-market (x) AND", "\"pre\" OR \"market\" OR \"x\" OR \"AND\""),
+        ("ship -pre-market", "(\"ship\" OR \"market\") AND NOT \"pre\""),
+        ("a/b don't", "\"a\" OR \"b\" OR \"don't\""),
         ("an \"open phrase", "\"an\" OR \"open\" OR \"phrase\""),
         ("from:alice", "\"from:alice\""),
     ];

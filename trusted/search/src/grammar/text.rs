@@ -2,6 +2,7 @@
 
 use super::{Mistake, PARTS_MAX, QUERY_BYTES_MAX, QueryError};
 use crate::formula::Formula;
+use unicode_segmentation::UnicodeSegmentation;
 
 /// Reads the `$search` of a `$text`. None if it denies only, or says nothing: then MongoDB finds nothing.
 ///
@@ -69,11 +70,12 @@ impl Parts {
             }
             let rest = rest.trim_start_matches('"');
             let end = rest.find(|letter: char| letter.is_whitespace() || letter == '"').unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
-            if says(word) {
-                // Parentheses and the like are no part of a word, and to the grammar of formulas they would be.
-                let word = Formula::Phrase(word.into());
-                if behind.is_some() { &mut parts.denied } else { &mut parts.words }.push(word);
+            let (stretch, after) = rest.split_at(end);
+            // Each of several (`white-whale`) is a word of its own; a minus before them is the first one's, as there.
+            for (place, word) in stretch.unicode_words().enumerate() {
+                let is_denied = behind.is_some() && place == 0;
+                let list = if is_denied { &mut parts.denied } else { &mut parts.words };
+                list.push(Formula::Phrase(word.into()));
             }
             search = after;
         }

@@ -81,6 +81,8 @@ fn what_is_nested_as_deeply_as_can_be_written_is_asked_for() {
     assert_eq!(asked(&"x ".repeat(512)).unwrap().keywords.len(), 1);
     assert_eq!(asked(&"x ".repeat(513)).unwrap_err(), Unanswerable::Steps);
     assert_eq!(asked(&format!("\"{}\"", "x ".repeat(33))).unwrap_err(), Unanswerable::Phrase);
+    let ranges: String = (0..17).map(|number| format!(" size:>{number}")).collect();
+    assert_eq!(asked(&ranges).unwrap_err(), Unanswerable::Ranges);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The page: HTML without a script. Everything that is not its own text is escaped.
 
 use super::searching::{Document, Found, Query, Wrong};
+use crate::failure::Failure;
 use crate::host::Seen;
 use crate::progress::grouped;
 use arras_search::grammar::QueryError;
@@ -43,12 +44,19 @@ pub(super) fn found(query: &Query, found: &Found) -> String {
     let noun = if found.matches == 1 { "document matches" } else { "documents match" };
     let mut main = format!(
         "<section aria-labelledby=\"results\"><h2 id=\"results\">{count} {noun}</h2>{}<ol class=\"results\">",
-        if found.documents.len() < found.matches as usize {
+        if found.documents.len() + found.unrecorded < found.matches as usize {
             format!("<p class=\"note\">The best {} are shown.</p>", grouped(found.documents.len() as u64))
         } else {
             String::new()
         }
     );
+    if found.unrecorded > 0 {
+        let failure = Failure::Unrecorded(found.unrecorded as u64);
+        main.insert_str(
+            0,
+            &format!("<p role=\"alert\" class=\"wrong\">{}</p>", Escaped(&failure.to_string())),
+        );
+    }
     found.documents.iter().for_each(|one| document(one, &mut main));
     main.push_str("</ol></section>");
     main += &seen(found);
@@ -209,6 +217,7 @@ mod tests {
         let found = Found {
             documents: vec![document],
             matches: 7,
+            unrecorded: 2,
             seen: Some(Seen { entries_read: 1234, ..Seen::default() }),
             taken: Duration::from_millis(2),
         };
@@ -218,6 +227,7 @@ mod tests {
         }
         assert!(pages[0].contains("<mark>&lt;script&gt;</mark>alert(&#39;1&#39;)"), "{}", pages[0]);
         assert!(pages[0].contains("7 documents match") && pages[0].contains("The best 1 are shown."));
+        assert!(pages[0].contains("2 of the documents that match are not in the record"), "{}", pages[0]);
         assert!(pages[0].contains("<dt>Stored entries touched</dt><dd>1,234</dd>"));
     }
 

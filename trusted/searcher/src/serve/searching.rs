@@ -45,6 +45,8 @@ pub(super) struct Found {
     pub(super) documents: Vec<Document>,
     /// How many match in all.
     pub(super) matches: u32,
+    /// How many of those that are to be shown the record of what was indexed does not have.
+    pub(super) unrecorded: usize,
     /// What the host saw; none if it does not say.
     pub(super) seen: Option<Seen>,
     /// Between request and last reply.
@@ -101,7 +103,7 @@ impl Searcher<'_> {
         let taken = begun.elapsed();
         let seen = self.host.seen().and_then(|after| Ok(after - before?)).ok();
         let places = self.ledger.find(&hits.iter().map(|hit| hit.name).collect());
-        // One that the record does not have was put in by a run that was killed before it could say so.
+        let unrecorded = hits.iter().filter(|hit| !places.contains_key(&hit.name)).count();
         let known = hits.iter().filter_map(|hit| Some((hit, places.get(&hit.name)?)));
         let documents = known.map(|(hit, place)| {
             let mut finder = Finder::new(&condition, language, LINES);
@@ -113,6 +115,6 @@ impl Searcher<'_> {
                 lines: matches!(read, Reread::Whole).then(|| finder.finish()),
             }
         });
-        Ok(Found { documents: documents.collect(), matches, seen, taken })
+        Ok(Found { documents: documents.collect(), matches, unrecorded, seen, taken })
     }
 }

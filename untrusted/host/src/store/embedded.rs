@@ -15,8 +15,8 @@ impl EmbeddedStore {
     /// Opens a folder, or begins one.
     ///
     /// # Errors
-    /// [`StoreError`] if it cannot be had, or another process has it.
-    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+    /// [`StorageError`] if it cannot be had, or another process has it.
+    pub fn open(directory: &Path) -> Result<Self, StorageError> {
         Ok(Self(Arc::new(Embedded::open(directory)?)))
     }
 
