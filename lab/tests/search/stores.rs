@@ -131,6 +131,26 @@ fn a_load_that_loses_a_server_of_redis_fails_and_goes_on_when_it_is_back() {
     complete(folder);
 }
 
+/// One that is back in time is waited for.
+#[test]
+fn a_load_beside_which_redis_is_started_again_goes_through() {
+    let mut redis = PrivateRedis::start().unwrap();
+    assert_eq!(redis.said(0, &["config", "set", "appendfsync", "always"]).trim(), "OK");
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_many(folder);
+    let url = redis.urls().join(",");
+    let lost = std::cell::RefCell::new(&mut redis);
+    let under_way = || size(&lost.borrow(), 0) > 2000;
+    let ended = load(folder, &["--redis", &url], under_way, || {
+        lost.borrow_mut().kill(0).unwrap();
+        sleep(Duration::from_secs(2));
+        lost.borrow_mut().start_again(0).unwrap();
+    });
+    well(&ended);
+    complete(folder);
+}
+
 #[test]
 fn a_load_that_loses_a_node_of_cassandra_goes_through() {
     let mut cassandra = PrivateCassandra::start(3).unwrap();

@@ -9,9 +9,10 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
+use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 /// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
 const RETRIES: u32 = 3;
@@ -22,6 +23,24 @@ const RETRY_WAITS: [u64; 2] = [50, 1000];
 /// How many steps that one server may hold up a request to a cluster, or a connection to it, has at most: each has
 /// its part of the time.
 const STEPS: u32 = 4;
+
+/// Between two tries of a request: the first pause, which doubles, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+
+/// May it be answered when it is asked again: of a server that is away, begins, or is replaced?
+fn is_passing(error: &RedisError) -> bool {
+    use redis::{ErrorKind, ServerErrorKind};
+    let of_server = [
+        ServerErrorKind::BusyLoading,
+        ServerErrorKind::TryAgain,
+        ServerErrorKind::ClusterDown,
+        ServerErrorKind::MasterDown,
+    ];
+    error.is_io_error()
+        || error.is_connection_dropped()
+        || error.kind() == ErrorKind::ClusterConnectionNotFound
+        || of_server.into_iter().any(|kind| error.kind() == ErrorKind::Server(kind))
+}
 
 enum Servers {
     One(Client, AsyncConnectionConfig),
@@ -82,6 +101,29 @@ impl Link {
 
     /// A command's reply.
     pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
+        self.patiently(|| self.ask_once(command)).await
+    }
+
+    /// Sends a request until it is answered, or is refused for good, or no more time is left for another. All that is asked here
+    /// sets or reads what it names, or says nothing new where it is there: sent twice is as sent once.
+    async fn patiently<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let end = Instant::now() + self.patience;
+        let [mut pause, longest] = PAUSES;
+        loop {
+            match request().await {
+                Err(error) if is_passing(&error) && Instant::now() + pause < end => {
+                    sleep(pause).await;
+                    pause = longest.min(2 * pause);
+                }
+                ended => return ended.map_err(StoreError::from),
+            }
+        }
+    }
+
+    async fn ask_once(&self, command: &Cmd) -> RedisResult<Value> {
         let (number, connection) = self.connection().await?;
         let reply = timeout(self.patience, async {
             match connection {
@@ -94,21 +136,27 @@ impl Link {
 
     /// Replies of commands, in their order: of one server by one pipeline, of a cluster side by side.
     pub(super) async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
-        let (number, connection) = self.connection().await?;
-        let Connection::One(mut one) = connection else {
+        if self.is_cluster() {
             return futures_util::future::try_join_all(commands.iter().map(|command| self.ask(command)))
                 .await;
-        };
+        }
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for command in commands {
             pipeline.add_command(command);
         }
-        let reply = timeout(self.patience, one.req_packed_commands(&pipeline, 0, pipeline.len()));
+        self.patiently(|| self.ask_in_line(&pipeline)).await
+    }
+
+    async fn ask_in_line(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
+        let (number, Connection::One(mut one)) = self.connection().await? else {
+            return Err(std::io::Error::other("a cluster has no pipeline of its own").into());
+        };
+        let reply = timeout(self.patience, one.req_packed_commands(pipeline, 0, pipeline.len()));
         self.judged(number, in_time(reply.await)).await
     }
 
     /// The connection in use with its number, a new one if there is none.
-    async fn connection(&self) -> Result<(u64, Connection), StoreError> {
+    async fn connection(&self) -> RedisResult<(u64, Connection)> {
         let mut held = self.held.lock().await;
         if let Some(connection) = &held.connection {
             return Ok((held.number, connection.clone()));
@@ -120,7 +168,7 @@ impl Link {
     }
 
     /// A request's result; a connection that has broken is not used again.
-    async fn judged<T>(&self, number: u64, result: RedisResult<T>) -> Result<T, StoreError> {
+    async fn judged<T>(&self, number: u64, result: RedisResult<T>) -> RedisResult<T> {
         if let Err(error) = &result
             && self.is_over(error)
         {
@@ -129,7 +177,7 @@ impl Link {
                 held.connection = None;
             }
         }
-        Ok(result?)
+        result
     }
 
     fn is_over(&self, error: &RedisError) -> bool {
