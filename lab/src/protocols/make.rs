@@ -23,9 +23,9 @@ pub(super) fn stateless(index: impl RangeIndex + 'static) -> Made {
 }
 
 /// An index shared between the run that uses it and whoever measures its state.
-pub(super) struct Shared<I>(pub(super) Arc<I>);
+pub(super) struct SharedIndex<I>(pub(super) Arc<I>);
 
-impl<I: RangeIndex> RangeIndex for Shared<I> {
+impl<I: RangeIndex> RangeIndex for SharedIndex<I> {
     async fn insert(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
         self.0.insert(entries).await
     }

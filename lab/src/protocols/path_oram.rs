@@ -1,6 +1,6 @@
 //! Path ORAM with a B+ tree, in the lab.
 
-use super::make::Shared;
+use super::make::SharedIndex;
 use super::{Construction, Made, MakeFuture, Making, ProtocolEntry, StateBytes, Work};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::compare::{
@@ -85,7 +85,7 @@ fn make(making: Making) -> MakeFuture {
         let parameters = OramTreeParameters::of_pages(making.width.bytes(), making.page_bytes);
         let (channel, key, prg) = (Arc::clone(&making.channel), making.key(), making.prg());
         let tree = Arc::new(OramTree::create(channel, making.index(), &key, parameters, prg).await?);
-        let index = Shared(Arc::clone(&tree));
+        let index = SharedIndex(Arc::clone(&tree));
         let state_bytes: StateBytes = Box::new(move || {
             let tree = Arc::clone(&tree);
             Box::pin(async move { tree.client_bytes().await as u64 })

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-type Shared = State<Arc<Queue>>;
+type Jobs = State<Arc<Queue>>;
 
 /// Longest wait for news of a run; the page asks again then.
 const NEWS_WAIT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ fn no_run() -> Response {
 }
 
 /// What can be chosen.
-pub(super) async fn options(State(queue): Shared) -> Json<Value> {
+pub(super) async fn options(State(queue): Jobs) -> Json<Value> {
     let protocols: Vec<Value> = protocols::ALL
         .iter()
         .map(|protocol| {
@@ -92,12 +92,12 @@ fn summary(job: &Job) -> Value {
 }
 
 /// The runs there are.
-pub(super) async fn list(State(queue): Shared) -> Json<Value> {
+pub(super) async fn list(State(queue): Jobs) -> Json<Value> {
     Json(queue.jobs().iter().map(|job| summary(job)).collect())
 }
 
 /// Starts a run.
-pub(super) async fn start(State(queue): Shared, Json(fields): Json<Map<String, Value>>) -> Response {
+pub(super) async fn start(State(queue): Jobs, Json(fields): Json<Map<String, Value>>) -> Response {
     let limits = queue.limits;
     let planned = tokio::task::spawn_blocking(move || form::plan(&fields, &limits)).await;
     match planned {
@@ -124,7 +124,7 @@ pub(super) struct Known {
 }
 
 /// Where a run is: at once, or when it has got on.
-pub(super) async fn state(State(queue): Shared, Path(id): Path<u64>, Query(known): Query<Known>) -> Response {
+pub(super) async fn state(State(queue): Jobs, Path(id): Path<u64>, Query(known): Query<Known>) -> Response {
     let Some(job) = queue.job(id) else { return no_run() };
     if known.wait && !matches!(job.phase(), Phase::Ended { .. }) {
         let mut news = job.watch();
@@ -142,14 +142,14 @@ pub(super) async fn state(State(queue): Shared, Path(id): Path<u64>, Query(known
 }
 
 /// Stops a run.
-pub(super) async fn stop(State(queue): Shared, Path(id): Path<u64>) -> Response {
+pub(super) async fn stop(State(queue): Jobs, Path(id): Path<u64>) -> Response {
     let Some(job) = queue.job(id) else { return no_run() };
     queue.stop(&job);
     Json(summary(&job)).into_response()
 }
 
 /// What a run found, as a file.
-pub(super) async fn result(State(queue): Shared, Path(id): Path<u64>) -> Response {
+pub(super) async fn result(State(queue): Jobs, Path(id): Path<u64>) -> Response {
     let Some(result) = queue.job(id).and_then(|job| job.result()) else { return no_run() };
     let name = format!("attachment; filename=\"arras-lab-run-{id}.json\"");
     let text = serde_json::to_string_pretty(&*result).unwrap_or_default();
@@ -168,7 +168,7 @@ pub(super) struct Plot {
 const COMPARED_MAX: usize = 6;
 
 /// A chart of one or more runs.
-pub(super) async fn plot(State(queue): Shared, Query(plot): Query<Plot>) -> Response {
+pub(super) async fn plot(State(queue): Jobs, Query(plot): Query<Plot>) -> Response {
     let ids: Vec<u64> = plot.runs.split(',').filter_map(|id| id.parse().ok()).take(COMPARED_MAX).collect();
     let results: Vec<(String, Arc<RunResult>)> =
         ids.into_iter().filter_map(|id| Some((format!("run {id}"), queue.job(id)?.result()?))).collect();

@@ -6,7 +6,7 @@ use crate::error::CommandError;
 use crate::memory::{Memory, Share, UNCOUNTED_BYTES};
 use crate::operations::Operation;
 use crate::roster::Place;
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::slices;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
 use arras_service::interrupt::Reason;
@@ -58,7 +58,7 @@ pub(crate) enum ConnectionFailure {
 
 /// Serves a connection until the peer closes it, breaks the protocol or `stop` turns true.
 pub(crate) async fn run<S: Store, IO>(
-    shared: &Shared<S>,
+    shared: &ServerState<S>,
     mut stream: IO,
     peer: &Peer,
     (place, mut stop): (&Place<'_>, watch::Receiver<bool>),
@@ -213,7 +213,7 @@ struct Reply {
 
 /// Answers a message; a large one where reading it and planning with its values hold up no other connection.
 async fn answer<S: Store>(
-    shared: &Shared<S>,
+    shared: &ServerState<S>,
     peer: &Peer,
     operation: &Operation<'_>,
     bytes: Vec<u8>,
@@ -223,7 +223,7 @@ async fn answer<S: Store>(
 }
 
 async fn answer_here<S: Store>(
-    shared: &Shared<S>,
+    shared: &ServerState<S>,
     peer: &Peer,
     operation: &Operation<'_>,
     bytes: Vec<u8>,

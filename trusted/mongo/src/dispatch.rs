@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::{AnswerResult, CommandError};
 use crate::memory::UNCOUNTED_BYTES;
 use crate::operations::Operation;
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::wire::Sequence;
 use arras_documents::order::type_name;
 use arras_service::interrupt::Reason;
@@ -24,7 +24,7 @@ const NAMESPACE_BYTES_MAX: usize = 255;
 
 /// What a handler may use.
 pub(crate) struct Context<'a, S: Store> {
-    pub(crate) server: &'a Shared<S>,
+    pub(crate) server: &'a ServerState<S>,
     pub(crate) peer: &'a Peer,
     /// Database the command is addressed to.
     pub(crate) database: &'a str,
@@ -106,7 +106,7 @@ pub(crate) fn namespace(database: &str, collection: String) -> Result<Namespace,
 
 /// Runs a command that came as `OP_MSG` and returns the reply.
 pub(crate) async fn run<S: Store>(
-    server: &Shared<S>,
+    server: &ServerState<S>,
     peer: &Peer,
     operation: &Operation<'_>,
     command: Document,
@@ -126,7 +126,7 @@ pub(crate) async fn run<S: Store>(
 
 /// Runs a command that came as `OP_QUERY`: only the legacy hello may.
 pub(crate) async fn run_legacy<S: Store>(
-    server: &Shared<S>,
+    server: &ServerState<S>,
     peer: &Peer,
     operation: &Operation<'_>,
     database: &str,
@@ -146,7 +146,7 @@ pub(crate) async fn run_legacy<S: Store>(
     reply(server, outcome)
 }
 
-fn reply<S: Store>(server: &Shared<S>, outcome: AnswerResult) -> Answer {
+fn reply<S: Store>(server: &ServerState<S>, outcome: AnswerResult) -> Answer {
     server.counters.commands.fetch_add(1, Ordering::Relaxed);
     match outcome {
         Ok(Answer::Document(mut document)) => {
@@ -164,7 +164,7 @@ fn reply<S: Store>(server: &Shared<S>, outcome: AnswerResult) -> Answer {
 
 /// Where a command comes from and what it is addressed to.
 struct Caller<'a, S: Store> {
-    server: &'a Shared<S>,
+    server: &'a ServerState<S>,
     peer: &'a Peer,
     database: &'a str,
     operation: &'a Operation<'a>,

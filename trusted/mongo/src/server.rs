@@ -55,7 +55,7 @@ impl Default for Options {
 
 /// A MongoDB server in front of a store.
 pub struct Server<S: Store> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<ServerState<S>>,
     stop: watch::Sender<bool>,
 }
 
@@ -72,7 +72,7 @@ impl<S: Store> Server<S> {
         let cursors =
             CursorTable::new(CursorLimits { count_max: options.cursors_max, idle: options.cursor_idle });
         let memory = Memory::new(options.memory_bytes);
-        let shared = Shared {
+        let shared = ServerState {
             store,
             cursors,
             roster: Roster::new(options.connections_max),
@@ -171,7 +171,7 @@ fn report_failure(ended: Result<(), JoinError>) {
 }
 
 /// What all connections of a server share.
-pub(crate) struct Shared<S: Store> {
+pub(crate) struct ServerState<S: Store> {
     pub(crate) store: Arc<S>,
     pub(crate) cursors: CursorTable<S::Cursor>,
     roster: Roster,

@@ -49,7 +49,7 @@ impl Default for Options {
 }
 
 /// What all connections share.
-struct Shared {
+struct ServerState {
     upstream: Upstream,
     access: Access,
     options: Options,
@@ -63,7 +63,7 @@ struct Shared {
 /// A PostgreSQL server in front of another.
 #[derive(Clone)]
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     stop: watch::Sender<bool>,
 }
 
@@ -78,8 +78,15 @@ impl Server {
     ) -> Self {
         let room = Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS));
         let opening = Semaphore::new(options.opening_max.min(Semaphore::MAX_PERMITS));
-        let shared =
-            Shared { upstream, access, options, rewriting, sessions: Cancellable::default(), room, opening };
+        let shared = ServerState {
+            upstream,
+            access,
+            options,
+            rewriting,
+            sessions: Cancellable::default(),
+            room,
+            opening,
+        };
         Self { shared: Arc::new(shared), stop: watch::Sender::new(false) }
     }
 
@@ -128,7 +135,7 @@ fn report_failure(ended: Result<(), JoinError>) {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Serves one connection to its end.
     async fn connection(&self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
         if let Err(error) = tcp::tune(&stream, UNACKNOWLEDGED) {
@@ -229,7 +236,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// What a session in a database asks before it begins: the one in which the proxy keeps its mark.
     fn question(&self, connected: &str) -> Option<Question> {
         let own = self.upstream.database().unwrap_or_else(|| self.upstream.user("postgres"));

@@ -141,13 +141,13 @@ impl State {
 }
 
 /// A session's parts that both ways use.
-struct Shared {
+struct BothWays {
     state: Mutex<State>,
     /// Told when the pipeline has become shorter and somebody waits for that.
     shorter: Notify,
 }
 
-impl Shared {
+impl BothWays {
     fn new(beginning: &[u8]) -> Self {
         let mut settings = Settings::default();
         settings.read_all(beginning);
@@ -217,7 +217,7 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::Receiver<bool>) -> End {
     let (from_client, mut to_client) = tokio::io::split(ends.client);
     let (from_database, mut to_database) = tokio::io::split(ends.database);
-    let shared = Shared::new(&ends.beginning);
+    let shared = BothWays::new(&ends.beginning);
     drop(ends.beginning);
     let mut whole = true;
     let end = match around.rewriting {
@@ -259,7 +259,7 @@ async fn set_back(rewriting: &Rewriting) -> SqlError {
 }
 
 /// Completes when the proxy stops and no statement is under way.
-async fn stopped(shared: &Shared, stop: &mut watch::Receiver<bool>) {
+async fn stopped(shared: &BothWays, stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         // Nobody is left to say so.
         std::future::pending::<()>().await;

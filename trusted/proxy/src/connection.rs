@@ -79,7 +79,7 @@ impl Settings {
 /// A connection to the server, made again when it breaks. Clones share it.
 #[derive(Clone)]
 pub struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionState>,
     deadline: Duration,
 }
 
@@ -89,7 +89,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-struct Shared {
+struct ConnectionState {
     settings: Settings,
     in_flight: Semaphore,
     queue: Arc<Semaphore>,
@@ -133,7 +133,7 @@ impl Connection {
             server,
             certificate,
         };
-        let shared = Shared {
+        let shared = ConnectionState {
             in_flight: Semaphore::new(IN_FLIGHT_MAX),
             queue: Arc::new(Semaphore::new(QUEUED_BYTES_MAX)),
             incarnation: watch::Sender::new(current.server.incarnation),
@@ -253,7 +253,7 @@ impl<P: Protocol> Channel<P> for Connection {
     }
 }
 
-impl Shared {
+impl ConnectionState {
     fn current(&self) -> MutexGuard<'_, Current> {
         // Nothing panics while it is held, and its fields hold together one by one.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)

@@ -68,7 +68,7 @@ use crate::random::Randomness;
 use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::mope::{Head, Label, TreeStore, Tried};
-use cache::Shared;
+use cache::SharedCache;
 use cipher::Cipher;
 use node::Layout;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ pub struct Tree<S> {
     tags: Option<Tags>,
     kind: Kind,
     randomness: Randomness,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCache>,
     /// Held by the change that is staged.
     turn: Arc<tokio::sync::Mutex<()>>,
     waiting: Waiting,
@@ -183,7 +183,7 @@ impl<S: TreeStore> Tree<S> {
             tags: settings.verified.then(|| Tags::new(key)),
             kind: settings.kind,
             randomness,
-            shared: Arc::new(Shared::new(acknowledged)),
+            shared: Arc::new(SharedCache::new(acknowledged)),
             turn: Arc::default(),
             waiting: Waiting::default(),
         })

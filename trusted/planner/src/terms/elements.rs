@@ -6,7 +6,7 @@ use arras_documents::path;
 use bson::{Bson, Document};
 
 /// An array that several fields lie within.
-struct Shared<'d> {
+struct SharedArray<'d> {
     /// Which of the fields.
     within: Vec<bool>,
     elements: &'d [Bson],
@@ -21,7 +21,7 @@ struct Shared<'d> {
 ///
 /// # Errors
 /// [`TooManyTerms::ParallelArrays`].
-fn shared<'d>(fields: &[&str], found_in: &[&'d Document]) -> Result<Option<Shared<'d>>, TooManyTerms> {
+fn shared<'d>(fields: &[&str], found_in: &[&'d Document]) -> Result<Option<SharedArray<'d>>, TooManyTerms> {
     let paths: Vec<Option<&str>> =
         fields.iter().zip(found_in).map(|(field, document)| first_array(document, field)).collect();
     let mut arrays = paths.iter().copied().flatten();
@@ -39,7 +39,7 @@ fn shared<'d>(fields: &[&str], found_in: &[&'d Document]) -> Result<Option<Share
     let elements = holder.and_then(|(_, document)| array_at(document, &names)).unwrap_or_default();
     // Where no element is a document, no field goes beyond them.
     let goes_on = elements.iter().any(|element| element.as_document().is_some());
-    Ok(goes_on.then_some(Shared { within, elements, names }))
+    Ok(goes_on.then_some(SharedArray { within, elements, names }))
 }
 
 /// The array at a path of names.
@@ -74,7 +74,7 @@ pub(super) fn each(
     let found = |places: &[&Document]| -> Vec<FieldValues> {
         fields.iter().zip(places).map(|(field, document)| field_values(document, field)).collect()
     };
-    let Some(Shared { within, elements, names }) = shared(fields, found_in)? else {
+    let Some(SharedArray { within, elements, names }) = shared(fields, found_in)? else {
         return visit(found(found_in));
     };
     for element in elements {

@@ -1,6 +1,6 @@
 //! The way from the database to the client.
 
-use super::{End, FromSide, Shared, State, ToSide};
+use super::{BothWays, End, FromSide, State, ToSide};
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -22,7 +22,7 @@ struct Scanned {
 }
 
 /// Passes on what the database sends until there is no more. `whole` is false while a message has been passed on in part.
-pub(super) async fn pass(shared: &Shared, mut from: FromSide, to: &mut ToSide, whole: &mut bool) -> End {
+pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide, whole: &mut bool) -> End {
     let mut inbox = Inbox::new();
     let mut rest = 0;
     loop {

@@ -3,7 +3,7 @@
 
 use super::folding::FoldedRow;
 use super::reading::{Reading, shown_error, stored_by};
-use super::{End, FromSide, KeepingBack, Shared, State, ToSide};
+use super::{BothWays, End, FromSide, KeepingBack, State, ToSide};
 use crate::Freshness;
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
@@ -34,7 +34,7 @@ enum Next {
 
 /// Passes on what the database sends until there is no more.
 pub(super) async fn pass(
-    shared: &Shared,
+    shared: &BothWays,
     rewriting: &Rewriting,
     mut from: FromSide,
     to: &mut ToSide,
@@ -156,7 +156,7 @@ async fn room_for(rewriting: &Rewriting, bytes: usize) -> Result<Option<Share>, 
 
 /// Writes what is there to be written; the session's end if its client is gone.
 async fn write(
-    shared: &Shared,
+    shared: &BothWays,
     to: &mut ToSide,
     out: &mut Vec<u8>,
     whole: &mut bool,

@@ -1,6 +1,6 @@
 //! The way from the client to the database.
 
-use super::{End, FromSide, Note, Shared, State, ToSide, UNANSWERED_MAX};
+use super::{BothWays, End, FromSide, Note, State, ToSide, UNANSWERED_MAX};
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Asked;
@@ -22,7 +22,7 @@ struct Scanned {
 }
 
 /// Passes on what the client sends until there is no more.
-pub(super) async fn pass(shared: &Shared, mut from: FromSide, to: &mut ToSide) -> End {
+pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide) -> End {
     let mut inbox = Inbox::new();
     let mut rest = 0;
     loop {

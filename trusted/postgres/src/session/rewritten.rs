@@ -16,7 +16,7 @@ use super::physical::{self, format_of, holding, laid_out, parse, steps, types_of
 use super::programs::{self, CopyingIn};
 use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Stored, Texts};
 use super::sequence::{is_in_steps, require_no_parameters};
-use super::{Behind, End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
+use super::{Behind, BothWays, End, FromSide, Note, ToSide, UNANSWERED_MAX};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
@@ -43,7 +43,7 @@ pub(super) type Ended = Result<(), End>;
 
 /// The way, and what it knows.
 pub(super) struct Requests<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a BothWays,
     pub(super) rewriting: &'a Rewriting,
     behind: Behind<'a>,
     /// Its transactions may see the database as it was when they began: it has named an isolation level, or has such a default.
@@ -79,7 +79,7 @@ pub(super) struct Requests<'a> {
 
 /// Passes on what the client sends until there is no more.
 pub(super) async fn pass(
-    shared: &Shared,
+    shared: &BothWays,
     (rewriting, behind): (&Rewriting, Behind<'_>),
     from: FromSide,
     to: &mut ToSide,

@@ -90,13 +90,13 @@ impl<S: StatefulScheme> State<S> {
     }
 }
 
-struct Shared<S> {
+struct Guarded<S> {
     state: RwLock<State<S>>,
     /// Held from the staging of a change until it is known what became of it.
     writing: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl<S> Shared<S> {
+impl<S> Guarded<S> {
     fn read(&self) -> RwLockReadGuard<'_, State<S>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,7 +118,7 @@ pub struct RevisionPart {
 /// A change that is ready to be written. Holds other changes off until it is committed or dropped. Dropped before, it is
 /// unknown whether its next part was written: the server is asked before the next change.
 pub struct StagedRevision<S: StatefulScheme> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<Guarded<S>>,
     index: IndexId,
     names: Arc<Names>,
     steps: VecDeque<Step>,
@@ -194,7 +194,7 @@ pub struct StatefulBPlus<S, C> {
     public: Scheme,
     names: Arc<Names>,
     prg: Mutex<Prg>,
-    shared: Arc<Shared<S>>,
+    shared: Arc<Guarded<S>>,
 }
 
 impl<S, C> std::fmt::Debug for StatefulBPlus<S, C> {
@@ -215,7 +215,7 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
             next: 1,
             doubts: Vec::new(),
         });
-        let shared = Arc::new(Shared { state, writing: Arc::default() });
+        let shared = Arc::new(Guarded { state, writing: Arc::default() });
         Self { moves_max: MOVES_MAX, channel, index, public, names, prg: Mutex::new(prg), shared }
     }
 

@@ -37,9 +37,9 @@ pub(super) struct Cache {
 const PAUSE_MAX: u32 = 64;
 
 /// The lock is held for a few memory accesses, never across a round.
-pub(super) struct Shared(RwLock<Cache>);
+pub(super) struct SharedCache(RwLock<Cache>);
 
-impl Shared {
+impl SharedCache {
     pub(super) fn new(head: Option<Head>) -> Self {
         let nodes = HashMap::new();
         let (doubts, answered, pending, refused, last) = Default::default();
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn an_answer_settles_no_doubt_that_came_after_the_question() {
         let head = Head { version: 1, ..Head::default() };
-        let shared = Shared::new(Some(head));
+        let shared = SharedCache::new(Some(head));
         shared.doubt();
         let asked = shared.cache().doubts();
         shared.doubt();

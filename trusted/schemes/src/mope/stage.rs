@@ -1,7 +1,7 @@
 //! Insertions and deletions, worked out and not yet applied: first the leaves ([`super::edit`]), then the tree above them
 //! ([`super::rebuild`]).
 
-use super::cache::{After, Shared};
+use super::cache::{After, SharedCache};
 use super::edit::{Amount, Edited};
 use super::labels::{Last, MOVED_MAX};
 use super::places::Sorted;
@@ -22,7 +22,7 @@ pub struct StagedChange {
     rewritten: u64,
     /// None: there was nothing to change.
     after: Option<After>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCache>,
     /// The writer's turn, unless that is its caller's.
     turn: Option<OwnedMutexGuard<()>>,
 }
@@ -52,7 +52,7 @@ impl StagedChange {
     }
 
     /// A change of labels alone, in a turn of the writer's.
-    pub(super) fn of_labels(change: TreeChange, after: After, shared: Arc<Shared>) -> Self {
+    pub(super) fn of_labels(change: TreeChange, after: After, shared: Arc<SharedCache>) -> Self {
         shared.expect(Some(after.head));
         let (change, after) = (Some(change), Some(after));
         Self { change, stored: Vec::new(), rewritten: 0, after, shared, turn: None }

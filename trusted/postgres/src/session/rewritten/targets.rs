@@ -4,8 +4,8 @@ use super::Requests;
 use crate::fields::Target;
 use crate::plan::ParameterType;
 use crate::replies;
+use crate::session::BothWays;
 use crate::session::End;
-use crate::session::Shared;
 use crate::session::names::cut;
 use crate::session::physical::holding;
 use crate::session::reading::{Reading, Statement, Texts};
@@ -15,7 +15,7 @@ impl Requests<'_> {
     /// Waits until what is named in SQL is known: when what names it is complete.
     async fn named_so_far(&mut self) -> Result<(), End> {
         let will_name =
-            |shared: &Shared| shared.state().pipeline.entries().any(|entry| entry.note.reading.will_name());
+            |shared: &BothWays| shared.state().pipeline.entries().any(|entry| entry.note.reading.will_name());
         if self.names_in_sql && will_name(self.shared) {
             replies::message(&mut self.out, b'H', |_| ());
             self.write().await?;
