@@ -187,6 +187,27 @@ fn a_read_whose_index_is_dropped_in_its_middle_is_ended_and_nobody_is_blamed() {
 }
 
 #[test]
+fn a_read_whose_collection_is_dropped_is_ended_and_nobody_is_blamed() {
+    run(async {
+        for sort in [doc! {}, doc! { "v": 1 }] {
+            let world = world().await;
+            world.create(false, order("arx_range")).await;
+            let of_ten = query(&doc! { "w": 0 }, &sort, Some(DOCUMENTS as u64 / 10));
+            let mut cursor = world.engine.find(&namespace(), of_ten.clone()).await.expect("a cursor");
+            assert_eq!(cursor.next_batch(1, usize::MAX).await.expect("a document").len(), 1, "by {sort}");
+            world.engine.drop_collection(&namespace()).await.expect("drops");
+            let failure = loop {
+                match cursor.next_batch(100, usize::MAX).await {
+                    Ok(documents) => assert!(!documents.is_empty(), "by {sort}: it is read to its end"),
+                    Err(failure) => break failure,
+                }
+            };
+            assert_eq!(failure.fault, Fault::Dropped, "by {sort}: {failure:?}");
+        }
+    });
+}
+
+#[test]
 fn an_index_that_waits_for_a_write_or_for_another_is_not_made_once_its_request_is_killed() {
     // Of one thread: when it has had its turns, so has everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -23,6 +23,10 @@ impl Begun {
         Self { collection: Arc::clone(collection), indexes: collection.indexes() }
     }
 
+    pub(super) fn collection(&self) -> &Collection {
+        &self.collection
+    }
+
     /// Whether a failure may be that of an index which was dropped since.
     fn explains(&self, failure: &ServiceError) -> bool {
         let refused = matches!(failure.fault, Fault::Peer | Fault::IndexNotFound);

@@ -171,7 +171,7 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let wanted = wanted.min(left).saturating_add(passed_over);
         let blamed = |failure| match &self.begun {
-            Some(begun) => begun.blamed(failure),
+            Some(begun) => begun.blamed(self.shared.unless_dropped(begun.collection(), failure)),
             None => failure,
         };
         let Some(mut documents) = self.feed.next(&self.shared, wanted).await.map_err(blamed)? else {
@@ -233,7 +233,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         match Point::of_selection(collection, selection) {
             Some(point) => Ok(Feed::Point(point)),
             // Much larger than a read by `_id` needs, and so not a part of it.
-            None => Box::pin(beside::drops(collection, || self.planned_feed(collection, selection))).await,
+            None => {
+                let feed =
+                    Box::pin(beside::drops(collection, || self.planned_feed(collection, selection))).await;
+                feed.map_err(|failure| self.unless_dropped(collection, failure))
+            }
         }
     }
 

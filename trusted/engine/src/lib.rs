@@ -67,9 +67,9 @@ use arras_schemes::arx_range::Epochs;
 use arras_schemes::contract::Place;
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;
-use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::Namespace;
+use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
 use channel::ServerChannel;
@@ -440,6 +440,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn not_dropped(&self, collection: &Collection) -> Result<(), ServiceError> {
         let live = self.collection(&collection.ns).is_some_and(|live| live.id == collection.id);
         if live { Ok(()) } else { Err(error::dropped(&collection.ns)) }
+    }
+
+    /// The failure of a read; that its collection was dropped, if the server refuses for that.
+    fn unless_dropped(&self, collection: &Collection, failure: ServiceError) -> ServiceError {
+        match self.not_dropped(collection) {
+            Err(dropped) if failure.fault == Fault::Peer => dropped,
+            _ => failure,
+        }
     }
 
     fn next_sequence(&self) -> u64 {
