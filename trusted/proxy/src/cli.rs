@@ -21,6 +21,7 @@ pub use failure::Failure;
 #[cfg(feature = "demo")]
 pub(crate) use unlock::PASSPHRASE;
 
+use crate::address::address;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -201,13 +202,13 @@ pub struct DevArguments {
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
     /// Where MongoDB clients connect; port 0 takes a free one, printed as `listening on mongodb://ADDRESS`.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:27017")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:27017")]
     pub listen: String,
     /// Schema file; without one every field is sensitive and every supported query works.
     #[arg(long, value_name = "FILE.toml")]
     pub schema: Option<PathBuf>,
     /// Where a host of boolean search runs, which text indexes need.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub search: Option<String>,
     /// Directory with ca.pem, administrator.pem and administrator.key (`arras search certify`), for the channel to the enclave.
     #[arg(long, value_name = "DIR", requires = "search")]
@@ -263,10 +264,10 @@ pub struct InitArguments {
     /// Directory to make; must be empty if it exists.
     pub directory: PathBuf,
     /// Where applications will connect.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:27017")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:27017")]
     pub listen: String,
     /// Where arras-server will be.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7411")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:7411")]
     pub server: String,
     /// The proxy's own data directory; relative to the configuration.
     #[arg(long, value_name = "DIR", default_value = "data")]
@@ -366,7 +367,7 @@ pub struct PostgresDevArguments {
     #[arg(long, value_name = "FILE.toml")]
     pub schema: PathBuf,
     /// Where applications connect; port 0 takes a free one, printed as `listening on postgres://ADDRESS`.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5433")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:5433")]
     pub listen: String,
 }
 
@@ -377,7 +378,7 @@ pub struct ProxyArguments {
     #[arg(long, value_name = "FILE.toml", required_unless_present_all = ["postgres", "upstream"])]
     pub config: Option<PathBuf>,
     /// Where applications of PostgreSQL connect, in place of the configuration's `postgres.listen`.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub postgres: Option<String>,
     /// The PostgreSQL behind the proxy, `postgres://[user[:password]@]host[:port][/database][?sslmode=...]`, in place of the
     /// configuration's `postgres.upstream`. A password is better left to the environment variable PGPASSWORD: arguments are
@@ -385,10 +386,10 @@ pub struct ProxyArguments {
     #[arg(long, value_name = "URL", env = "ARRAS_UPSTREAM", hide_env_values = true)]
     pub upstream: Option<String>,
     /// In place of the configuration's `listen`.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub listen: Option<String>,
     /// In place of the configuration's server address.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub server: Option<String>,
     /// In place of the configuration's `connections_max`.
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]

@@ -21,6 +21,7 @@ const NO_SEARCH: &str = "text indexes need a build with feature `search`, and th
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
     /// Where applications connect, host and port.
+    #[serde(deserialize_with = "crate::address::read")]
     pub listen: String,
     /// The proxy's own data directory (counters, intents, sealed under the keyring).
     pub data_dir: PathBuf,
@@ -58,6 +59,7 @@ pub struct Configuration {
 #[serde(deny_unknown_fields)]
 pub struct Search {
     /// Where `arras-host` listens, host and port.
+    #[serde(deserialize_with = "crate::address::read")]
     pub host: String,
     /// Who this proxy is to the enclave: its administrator, who may make collections.
     #[serde(default = "default_identity")]
@@ -134,6 +136,7 @@ pub struct EqualityIndexes {
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Host and port.
+    #[serde(deserialize_with = "crate::address::read")]
     pub address: String,
     /// Directory with ca.pem, proxy.pem and proxy.key.
     pub certificates: PathBuf,

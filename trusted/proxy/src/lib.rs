@@ -2,6 +2,7 @@
 //! the command line that puts them together.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod certificates;
 pub mod cli;
 pub mod configuration;

@@ -27,6 +27,7 @@ const HEADS: &str = "postgres-heads";
 #[serde(deny_unknown_fields)]
 pub struct Postgres {
     /// Where applications connect, host and port.
+    #[serde(deserialize_with = "crate::address::read")]
     pub listen: String,
     /// The database behind, a URL; a password may be in it.
     pub upstream: Url,

@@ -13,7 +13,7 @@ fn choices(key_file: &Path) -> Choices {
     Choices {
         unlock: Unlock::KeyFile(key_file.to_path_buf()),
         listen: "127.0.0.1:27017".into(),
-        server: "db \"internal\":7411".into(),
+        server: "db\"internal\":7411".into(),
         data_dir: "state".into(),
     }
 }
@@ -28,7 +28,7 @@ fn what_init_makes_can_be_used() {
 
     let read = Configuration::read(&layout.configuration).unwrap();
     assert_eq!(read.listen, "127.0.0.1:27017");
-    assert_eq!(read.server.address, "db \"internal\":7411");
+    assert_eq!(read.server.address, "db\"internal\":7411");
     assert_eq!(read.server.certificates, layout.certificates);
     assert_eq!(read.server.deadline_seconds, 30);
     assert_eq!(read.data_dir, directory.join("state"));
