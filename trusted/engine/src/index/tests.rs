@@ -18,23 +18,30 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct Plain {
     id: IndexId,
-    pub(crate) entries: Mutex<BTreeSet<(Vec<u8>, RowId)>>,
+    entries: BTreeSet<(Vec<u8>, RowId)>,
     page: usize,
+    asked: Asked,
 }
+
+/// How many entries each request of a search asked for.
+pub(crate) type Asked = Arc<Mutex<Vec<Option<usize>>>>;
 
 /// The rest of a search.
 #[derive(Debug)]
 struct Rest {
     entries: KeysAndRows,
     page: usize,
+    asked: Asked,
 }
 
 impl Rest {
     fn page(mut self, limit: Option<usize>) -> RangePage {
+        self.asked.lock().unwrap().push(limit);
         let page = self.page.min(limit.unwrap_or(usize::MAX)).min(self.entries.len());
         let rest = self.entries.split_off(page);
-        let more = (!rest.is_empty()).then(|| Box::new(Self { entries: rest, page: self.page }) as _);
-        RangePage { entries: self.entries, more, repair: Repair::none() }
+        let entries = std::mem::replace(&mut self.entries, rest);
+        let more = (!self.entries.is_empty()).then(|| Box::new(self) as _);
+        RangePage { entries, more, repair: Repair::none() }
     }
 }
 
@@ -73,18 +80,18 @@ impl EncryptedIndex for Plain {
 
 impl RangeSearch for Plain {
     fn search(self: Arc<Self>, range: RangeQuery) -> Pending<'static, Result<RangePage, IndexError>> {
-        let entries = self.entries.lock().unwrap();
         let within = |(key, _): &&(Vec<u8>, RowId)| (&range.lower..=&range.upper).contains(&key);
-        let mut entries: KeysAndRows = entries.iter().filter(within).cloned().collect();
+        let mut entries: KeysAndRows = self.entries.iter().filter(within).cloned().collect();
         if range.order == Order::Descending {
             entries.reverse();
         }
-        Box::pin(std::future::ready(Ok(Rest { entries, page: self.page }.page(range.limit))))
+        Box::pin(std::future::ready(Ok(
+            Rest { entries, page: self.page, asked: Arc::clone(&self.asked) }.page(range.limit)
+        )))
     }
 
     fn inspect(self: Arc<Self>) -> Pending<'static, Result<KeysAndRows, IndexError>> {
-        let entries = self.entries.lock().unwrap().iter().cloned().collect();
-        Box::pin(std::future::ready(Ok(entries)))
+        Box::pin(std::future::ready(Ok(self.entries.iter().cloned().collect())))
     }
 
     fn entries_per_write(&self, write_bytes: usize) -> usize {
@@ -115,7 +122,7 @@ impl Part {
             PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(id, &key)),
             PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(id, &key)),
             PhysicalIndex::Range { .. } => {
-                Arc::new(Plain { id, entries: Mutex::default(), page: usize::MAX })
+                return Self::plain(name, physical, [], usize::MAX, &Asked::default());
             }
         };
         Self::around(id, physical, half)
@@ -127,10 +134,10 @@ impl Part {
         physical: PhysicalIndex,
         entries: impl IntoIterator<Item = (Vec<u8>, RowId)>,
         page: usize,
+        asked: &Asked,
     ) -> Arc<Self> {
-        let id = IndexId([name; 8]);
-        let entries = Mutex::new(entries.into_iter().collect());
-        Self::around(id, physical, Arc::new(Plain { id, entries, page }))
+        let (id, entries, asked) = (IndexId([name; 8]), entries.into_iter().collect(), Arc::clone(asked));
+        Self::around(id, physical, Arc::new(Plain { id, entries, page, asked }))
     }
 
     fn around(id: IndexId, physical: PhysicalIndex, half: Arc<dyn EncryptedIndex>) -> Arc<Self> {
