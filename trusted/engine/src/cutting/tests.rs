@@ -92,6 +92,16 @@ fn writes_leave_nothing_out_and_end_where_they_are_full() {
 }
 
 #[test]
+fn a_write_that_is_just_full_takes_no_more() {
+    let (mut rng, parts) = (randomly(), parts());
+    for full in 1..20 {
+        let revisions: Vec<Revision> = (0..20).map(|number| revision(&mut rng, number)).collect();
+        let bytes = revisions[..full].iter().map(|revision| revision_bytes(&parts, revision)).sum();
+        assert_eq!(next_write(&parts, &mut revisions.into_iter(), bytes).len(), full);
+    }
+}
+
+#[test]
 fn what_goes_counts_like_what_comes_and_no_write_has_more_documents_than_it_may() {
     let (mut rng, parts) = (randomly(), parts());
     let mut revision = revision(&mut rng, 0);
