@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::apply::COUNTERS;
+use crate::facts::FactsChange;
 use crate::index::tests::{eq_of, range_of};
+use crate::local::LocalStore;
+use crate::terms::Entries;
 use crate::tests::{World, collection, ns, randomly};
 use arras_documents::filter::Filter;
 use arras_protocol::OperationId;
@@ -64,10 +67,10 @@ fn the_planner_is_told_what_the_documents_of_an_index_are_like() {
         (state.multikey, state.inexact, state.sparse, state.tuning.bucket_factor)
     };
     assert_eq!((told(1), told(4)), ((false, false, false, 32), (false, false, true, 32)));
-    let several = crate::terms::Entries { multikey: true, ..Default::default() };
+    let several = Entries { multikey: true, ..Entries::default() };
     collection.parts()[0].facts.add(&several);
     assert_eq!((told(1), told(2)), ((true, false, false, 32), (false, false, false, 32)));
-    let cut = crate::terms::Entries { inexact: true, ..Default::default() };
+    let cut = Entries { inexact: true, ..Entries::default() };
     collection.parts()[3].facts.add(&cut);
     assert_eq!((told(1), told(4)), ((true, false, false, 32), (false, true, true, 32)));
 }
@@ -150,7 +153,7 @@ async fn matches_of_values_are_counted_by_their_records_and_the_server_is_not_as
     let group = (counts[3] > 0).then(|| doc! { "n": counts[3] as i32 });
     assert_eq!(counted, group, "there is no group of nothing");
     // While a document has several entries, entries are not documents.
-    let several_entries = crate::terms::Entries { multikey: true, ..Default::default() };
+    let several_entries = Entries { multikey: true, ..Entries::default() };
     part.facts.add(&several_entries);
     assert_eq!(count(doc! { "a": 3 }).await, None);
 }
@@ -185,10 +188,19 @@ fn marks_tell_whether_an_index_was_as_planned_all_the_while() {
     let parts = collection.parts();
     let marks = Marks::of(&collection);
     assert!(parts.iter().all(|part| marks.is_as_planned(part)));
-    let several = crate::terms::Entries { multikey: true, ..Default::default() };
-    parts[0].facts.add(&several);
+    let local = LocalStore::open(arras_storage::Memory::new(), &arras_keys::Key::generate()).unwrap();
+    let (one, several) = (Entries::default(), Entries { multikey: true, ..Entries::default() });
+    let write = |part: &Arc<Part>, old: &Entries, new: &Entries| {
+        let change = FactsChange::of(&local, part, std::iter::once((old, new))).unwrap().unwrap();
+        local.apply(&[change.begin(&local)], Durability::Relaxed).unwrap();
+        change.end(Some(true));
+    };
+    write(&parts[0], &one, &several);
     assert!(!marks.is_as_planned(&parts[0]) && marks.is_as_planned(&parts[1]));
     assert!(!Marks::of(&collection).is_as_planned(&parts[0]), "nor is one that never was");
+    write(&parts[0], &several, &one);
+    assert!(!marks.is_as_planned(&parts[0]), "it is again, and was not in between");
+    assert!(Marks::of(&collection).is_as_planned(&parts[0]));
     assert!(!marks.is_as_planned(&Part::of_test(9, eq_of(&["a"]))), "nor one that is new");
 }
 
