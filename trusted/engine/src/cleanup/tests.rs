@@ -127,7 +127,7 @@ fn it_is_known_how_many_entries_there_are_where_all_counters_have_one() {
     assert_eq!(entries(Numbering::Whole), Some(live.len() as u64));
     assert_eq!(entries(Numbering::Piece), None);
     assert_eq!(entries(Numbering::Dense), Some(8));
-    assert_eq!(entries(Numbering::LastDense { left: vec![0..50], next: 100 }), Some(8));
+    assert_eq!(entries(Numbering::LastDense { left: vec![0..50, 60..70], next: 100 }), Some(8));
 }
 
 /// A collection with an equality index, one of whose values has this record.

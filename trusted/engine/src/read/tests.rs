@@ -62,7 +62,6 @@ async fn one_who_wants_few_asks_for_few_and_then_for_more_and_more() {
     let layout = physical.layout().unwrap();
     let world = World::new("").await;
     let rows = |count: u32| {
-        let layout = layout;
         (0..count).map(move |number| {
             let mut row = RowId([0; 16]);
             row.0[..4].copy_from_slice(&number.to_be_bytes());
