@@ -362,3 +362,6 @@ fn document_steps(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -189,3 +189,6 @@ pub fn record<S: Storage>(local: &LocalStore<S>, collection: &CollectionRecord) 
 pub fn forget<S: Storage>(local: &LocalStore<S>, ns: &Namespace) -> Change {
     local.unset(COLLECTIONS, &name(ns))
 }
+
+#[cfg(test)]
+mod tests;

@@ -418,3 +418,6 @@ fn renumbered(terms: &IndexTerms, index: IndexId, place: usize, entry: Held) -> 
     }
     terms
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,6 @@ fn index_record(index: &LiveIndex) -> IndexRecord {
     record.ready = index.ready.load(Ordering::SeqCst);
     record
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,3 +38,6 @@ pub(super) fn next_write(
     }
     write
 }
+
+#[cfg(test)]
+mod tests;

@@ -358,3 +358,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         encrypted.chain(self.text_called_for(collection)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

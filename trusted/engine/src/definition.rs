@@ -529,3 +529,6 @@ fn exists(collection: &Collection, request: &IndexRequest) -> Result<Option<Arc<
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,6 @@ pub(super) fn record<S: Storage>(local: &LocalStore<S>, index: IndexId, facts: F
     }
     local.set_as_named(COUNTERS, name(index), &facts)
 }
+
+#[cfg(test)]
+mod tests;

@@ -206,3 +206,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

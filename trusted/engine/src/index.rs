@@ -158,3 +158,6 @@ impl<C: ServerChannel> Opening<'_, C> {
         Ok(LiveIndex { request, parts, text: None, ready: AtomicBool::new(record.ready) })
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -64,3 +64,6 @@ impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
         known.or_else(|| part.sample.between(&bounds.lower, &bounds.upper, self.documents))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,3 +72,6 @@ impl Leftover {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

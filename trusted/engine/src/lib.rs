@@ -503,3 +503,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(record)
     }
 }
+
+#[cfg(test)]
+mod tests;

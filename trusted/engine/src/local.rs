@@ -417,3 +417,6 @@ impl<S: Storage> LocalStore<S> {
 fn associated(table: Table, name: &[u8]) -> Vec<u8> {
     [table.0.as_bytes(), b"\0", name].concat()
 }
+
+#[cfg(test)]
+mod tests;

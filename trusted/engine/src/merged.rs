@@ -122,3 +122,6 @@ impl OrderedRows {
         if self.descending { heads.max().map(|(_, at)| at) } else { heads.min().map(|(_, at)| at) }
     }
 }
+
+#[cfg(test)]
+mod tests;

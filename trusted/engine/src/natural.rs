@@ -222,3 +222,6 @@ impl Found {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

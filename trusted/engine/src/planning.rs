@@ -336,3 +336,6 @@ impl Marks {
 fn count_value(count: u64) -> Bson {
     i32::try_from(count).map_or_else(|_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)), Bson::Int32)
 }
+
+#[cfg(test)]
+mod tests;

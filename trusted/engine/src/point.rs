@@ -139,3 +139,6 @@ impl Point {
         if served == 1 { Ok(documents) } else { Err(error::not_of_protocol()) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,6 @@ fn finished(
 ) -> Result<RangePage, ServiceError> {
     step.map_err(|error| error::of(Fault::Internal, error.to_string()))?.map_err(error::index)
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,3 +134,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

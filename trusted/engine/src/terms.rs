@@ -50,3 +50,6 @@ fn summand(document: &Document, field: &str) -> NumberSum {
     }
     sum
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,3 +229,6 @@ fn missing_entries(collection: &Collection, index: IndexId) -> ServiceError {
     let name = named.map_or("(dropped)", |named| named.request.name.as_str());
     error::lying(&collection.ns, &format!("index {name} lacks or repeats entries of a value"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -269,3 +269,6 @@ fn sort_by(documents: Vec<OpenDocument>, sort: &Sort) -> Vec<OpenDocument> {
     keyed.sort_by(|(left, _), (right, _)| sort.compare_values(left, right));
     keyed.into_iter().map(|(_, document)| document).collect()
 }
+
+#[cfg(test)]
+mod tests;

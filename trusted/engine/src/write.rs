@@ -587,3 +587,6 @@ fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Docu
         details: Some(Box::new(doc! { "keyPattern": key_pattern, "keyValue": key_value })),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! When values are cleaned, and what of them.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::apply::COUNTERS;
+use crate::index::LiveIndex;
+use crate::index::tests::eq_of;
+use crate::tests::{World, randomly};
+use arras_planner::terms::equality_bytes;
+use bson::{Bson, doc};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::collections::BTreeSet;
+
+/// Entries that came and went, and the counters of those that are there.
+fn history(rng: &mut StdRng, taken: u32, kept: f64) -> (Occurrences, BTreeSet<u32>) {
+    let (mut occurrences, mut live) = (Occurrences::new(rng), BTreeSet::new());
+    for _ in 0..taken {
+        live.insert(occurrences.take().unwrap());
+    }
+    for counter in live.clone() {
+        if !rng.random_bool(kept) {
+            assert!(occurrences.release(counter) && live.remove(&counter));
+        }
+    }
+    (occurrences, live)
+}
+
+/// Counters that a search of a value covers.
+fn covered(occurrences: &Occurrences) -> BTreeSet<u32> {
+    occurrences.runs().iter().flat_map(|run| run.start..run.end).collect()
+}
+
+#[test]
+fn a_value_is_cleaned_after_a_search_that_met_more_holes_than_entries() {
+    let mut rng = randomly();
+    let mut due = 0;
+    for _ in 0..400 {
+        let (taken, kept) = (rng.random_range(0..200), rng.random());
+        let (occurrences, live) = history(&mut rng, taken, kept);
+        let holes = covered(&occurrences).len() - live.len();
+        let is_due = holes > live.len() && holes > 16;
+        for cleanup in [Cleanup::Threshold, Cleanup::EachDelete] {
+            assert_eq!(cleanup.due_after_search(&occurrences), is_due, "{holes} holes of {}", live.len());
+        }
+        due += usize::from(is_due);
+    }
+    assert!(due > 20, "{due}");
+}
+
+#[test]
+fn a_value_is_cleaned_after_a_removal_if_that_is_the_policy_and_it_is_not_as_new() {
+    let mut rng = randomly();
+    let (mut as_new, mut due) = (0, 0);
+    for _ in 0..300 {
+        let taken = rng.random_range(0..40);
+        let (occurrences, live) = history(&mut rng, taken, 0.8);
+        // As one that never lost an entry: under the first counters, and no others are covered.
+        let is_as_new = covered(&occurrences) == (0..live.len() as u32).collect();
+        assert!(!Cleanup::Threshold.due_after_removal(&occurrences));
+        assert_eq!(Cleanup::EachDelete.due_after_removal(&occurrences), !is_as_new, "{occurrences:?}");
+        as_new += usize::from(is_as_new && !live.is_empty());
+        due += usize::from(!is_as_new);
+    }
+    assert!(as_new > 0 && due > 0);
+    // Of many entries only holes are worth it.
+    let (mut many, live) = history(&mut rng, 2 * PIECE, 1.0);
+    assert!(!Cleanup::EachDelete.due_after_removal(&many));
+    assert!(many.release(0));
+    assert_eq!(many.holes(), 0);
+    assert!(!Cleanup::EachDelete.due_after_removal(&many), "what is gone at an end is not covered");
+    live.iter().skip(1).step_by(2).for_each(|counter| assert!(many.release(*counter)));
+    assert!(many.live() < u64::from(PIECE) && Cleanup::EachDelete.due_after_removal(&many));
+    let (mut many, _) = history(&mut rng, 3 * PIECE, 1.0);
+    (1..9).for_each(|number| assert!(many.release(number * 100)));
+    assert!(many.holes() > 0 && Cleanup::EachDelete.due_after_removal(&many));
+}
+
+#[test]
+fn what_went_in_several_writes_is_joined_by_index_and_value() {
+    let mut rng = randomly();
+    let parts = [1, 2, 3].map(|name| Part::of_test(name, eq_of(&["a"])));
+    let (mut thinned, mut model) = (Vec::new(), BTreeSet::new());
+    for _ in 0..30 {
+        let part = &parts[rng.random_range(0..3)];
+        let mut released = Released::new();
+        for _ in 0..rng.random_range(0..4) {
+            let (value, counter) = (vec![rng.random_range(0..3)], rng.random_range(0..50));
+            released.entry(value.clone()).or_default().insert(counter);
+            model.insert((part.id, value, counter));
+        }
+        thinned.push((Arc::clone(part), released));
+    }
+    let joined = joined(thinned);
+    let mut ids: Vec<IndexId> = joined.iter().map(|(part, _)| part.id).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), joined.len(), "each index once");
+    let all = joined.into_iter().flat_map(|(part, released)| {
+        released.into_iter().flat_map(move |(value, counters)| {
+            let id = part.id;
+            counters.into_iter().map(move |counter| (id, value.clone(), counter))
+        })
+    });
+    assert_eq!(all.collect::<BTreeSet<_>>(), model);
+}
+
+#[test]
+fn a_header_names_the_new_entry_in_the_place_of_the_old_one_and_changes_nowhere_else() {
+    let held = |counter| Held { tree: [1; 4], counter };
+    let [one, other] = [1, 2].map(|number| IndexId([number; 8]));
+    let terms =
+        IndexTerms { entries: vec![(one, vec![held(1), held(2), held(3)]), (other, vec![held(4), held(5)])] };
+    let renumbered_at = |index, place| renumbered(&terms, index, place, held(9));
+    let changed = renumbered_at(one, 1);
+    assert_eq!((changed.of(one), changed.of(other)), (&[held(1), held(9), held(3)][..], terms.of(other)));
+    let changed = renumbered_at(other, 0);
+    assert_eq!((changed.of(one), changed.of(other)), (terms.of(one), &[held(9), held(5)][..]));
+    assert_eq!(renumbered_at(one, 3), terms);
+    assert_eq!(renumbered_at(IndexId([3; 8]), 0), terms);
+}
+
+#[test]
+fn it_is_known_how_many_entries_there_are_where_all_counters_have_one() {
+    let (occurrences, live) = history(&mut randomly(), 100, 0.5);
+    let counters = [3..10, 20..21];
+    let entries = |numbering: Numbering| numbering.entries(&occurrences, &counters);
+    assert_eq!(entries(Numbering::Whole), Some(live.len() as u64));
+    assert_eq!(entries(Numbering::Piece), None);
+    assert_eq!(entries(Numbering::Dense), Some(8));
+    assert_eq!(entries(Numbering::LastDense { left: vec![0..50, 60..70], next: 100 }), Some(8));
+}
+
+/// A collection with an equality index, one of whose values has this record.
+struct Stage {
+    world: World,
+    collection: Arc<Collection>,
+    part: Arc<Part>,
+    value: Vec<u8>,
+}
+
+impl Stage {
+    async fn new(occurrences: &Occurrences) -> Self {
+        let (world, part) = (World::new("").await, Part::of_test(1, eq_of(&["a"])));
+        let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
+        let collection = world.collection(vec![index], 0);
+        let stage = Self { world, collection, part, value: equality_bytes(&[Bson::Int32(5)]) };
+        let shared = &stage.world.shared;
+        let name = stage.target().half.record_name(&stage.value);
+        let record = shared.local.set_as_named(COUNTERS, name, &occurrences.encode());
+        shared.local.apply(&[record], Durability::Relaxed).unwrap();
+        stage
+    }
+
+    fn target(&self) -> Target<'_> {
+        let Serves::Equality(half) = self.part.half.serves() else { unreachable!() };
+        Target { collection: &self.collection, part: &self.part, half, value: &self.value }
+    }
+}
+
+#[tokio::test]
+async fn a_value_of_many_entries_is_cut_into_pieces_that_cover_all_that_has_holes() {
+    let mut rng = randomly();
+    for _ in 0..20 {
+        let (taken, kept) = (rng.random_range(3 * PIECE..9 * PIECE), rng.random_range(0.5..0.99));
+        let (occurrences, live) = history(&mut rng, taken, kept);
+        assert!(live.len() > PIECE as usize);
+        let stage = Stage::new(&occurrences).await;
+        let pieces = stage.world.shared.clean_or_cut(stage.target(), |_| true).await.unwrap().unwrap();
+        assert!(pieces.iter().all(|piece| (1..=PIECE as usize).contains(&piece.len())));
+        let counters: Vec<u32> = pieces.iter().flat_map(Clone::clone).collect();
+        let sparse = occurrences.runs().iter().filter(|run| run.live < run.end - run.start);
+        assert_eq!(counters, sparse.flat_map(|run| run.start..run.end).collect::<Vec<_>>(), "each once");
+        let undue = stage.world.shared.clean_or_cut(stage.target(), |_| false).await.unwrap();
+        assert_eq!(undue, None);
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_is_not_due_or_has_no_entries_asks_the_server_nothing() {
+    let mut rng = randomly();
+    let (mut occurrences, live) = history(&mut rng, 100, 1.0);
+    live.iter()
+        .filter(|counter| **counter % 10 > 0)
+        .for_each(|counter| assert!(occurrences.release(*counter)));
+    let stage = Stage::new(&occurrences).await;
+    let shared = &stage.world.shared;
+    let fault = |outcome: Result<(), ServiceError>| outcome.err().map(|error| error.fault);
+    assert_eq!(
+        fault(shared.clean(stage.target(), &occurrences).await),
+        Some(Fault::Unreachable),
+        "it is due"
+    );
+    // One that got entries since the search, or began anew: the server was not shown those.
+    let mut earlier = occurrences.clone();
+    earlier.take().unwrap();
+    assert_eq!(fault(shared.clean(stage.target(), &earlier).await), None);
+    assert_eq!(fault(shared.clean(stage.target(), &history(&mut rng, 100, 0.1).0).await), None);
+    let other = equality_bytes(&[Bson::Int32(6)]);
+    let target = Target { value: &other, ..stage.target() };
+    assert_eq!(fault(shared.clean(target, &occurrences).await), None, "it has no entries");
+    stage.collection.set_indexes(Vec::new());
+    assert_eq!(fault(shared.clean(stage.target(), &occurrences).await), None, "the index is gone");
+}
+
+#[tokio::test]
+async fn what_a_statement_thinned_out_is_taken_up_once() {
+    let (occurrences, _) = history(&mut randomly(), 10, 1.0);
+    let stage = Stage::new(&occurrences).await;
+    let released = Released::from([(stage.value.clone(), BTreeSet::from([3]))]);
+    let thinned = || stage.collection.thinned.lock().unwrap().len();
+    stage.collection.thinned.lock().unwrap().push((Arc::clone(&stage.part), released));
+    assert_eq!(thinned(), 1);
+    stage.world.shared.clean_after_statement(&stage.collection).await;
+    assert_eq!(thinned(), 0);
+    assert!(!stage.world.shared.intents.in_doubt(), "by its record nothing is to be done");
+}
