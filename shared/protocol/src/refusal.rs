@@ -74,4 +74,7 @@ pub enum Refusal {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
+    /// The store has no room for the write; it was not applied.
+    #[error("storage: {0}")]
+    Full(#[serde(deserialize_with = "decode_line")] String),
 }

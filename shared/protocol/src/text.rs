@@ -104,8 +104,14 @@ mod tests {
     #[test]
     fn every_text_of_a_message_is_decoded_as_a_line() {
         let long = FORGED.repeat(100);
-        let refusals: [fn(String) -> Refusal; 5] =
-            [Refusal::Malformed, Refusal::Limit, Refusal::Damaged, Refusal::Storage, Refusal::Undecided];
+        let refusals: [fn(String) -> Refusal; 6] = [
+            Refusal::Malformed,
+            Refusal::Limit,
+            Refusal::Damaged,
+            Refusal::Storage,
+            Refusal::Undecided,
+            Refusal::Full,
+        ];
         for refusal in refusals {
             let decoded: Refusal = codec::decode(&codec::encode(&refusal(long.clone()))).expect("decodes");
             assert_eq!(decoded, refusal(line(&long)));

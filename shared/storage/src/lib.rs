@@ -72,6 +72,9 @@ pub enum StorageError {
     /// The environment failed (disk full, permission, device).
     #[error("{0}")]
     Environment(String),
+    /// The device has no room for a change; nothing of it was tried.
+    #[error("{0}")]
+    Full(String),
     /// The stored bytes are not what this engine wrote.
     #[error("the data files are damaged: {0}")]
     Damaged(String),

@@ -159,8 +159,10 @@ pub fn differences<S: Storage>(
 pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
     let fields = physical.fields();
     let on_id = fields == ["_id"];
-    // With a number after each field, as MongoDB names indexes: without it `a_b` and `a, b` would be one name.
-    let keys: Vec<String> = fields.iter().map(|field| format!("{field}_1")).collect();
+    // With a number after each field, as MongoDB names indexes: without it `a_b` and `a, b` would be one name. What is like
+    // such a number within a field is marked: `a_1_b` and `a, b` would be one otherwise.
+    let marked = |field: &str| field.replace('~', "~~").replace("_1", "_~1");
+    let keys: Vec<String> = fields.iter().map(|field| format!("{}_1", marked(field))).collect();
     let kind = match physical {
         PhysicalIndex::Unique { .. } => "unique",
         PhysicalIndex::Eq { .. } => "eq",
@@ -219,6 +221,16 @@ pub(super) fn missing(
     request::missing(wanted, sparse, parts.map(|part| (&part.physical, part.sparse)))
 }
 
+/// What an index relies on, of its own or another's: of one that a schema made, what it has.
+fn relied_on(ns: &Namespace, index: &LiveIndex, schema: &Schema) -> Vec<PhysicalIndex> {
+    if is_declared(index) {
+        return Vec::new();
+    }
+    // A request that a schema of now has another order for was accepted by an earlier one.
+    let without_schema = || request::indexes_for(&index.request, None).unwrap_or_default();
+    wanted(ns, &index.request, schema).unwrap_or_else(|_| without_schema())
+}
+
 /// The indexes of a collection without one of them; what others rely on of it is theirs now.
 pub(super) fn without(collection: &Collection, position: usize, schema: &Schema) -> Vec<Arc<LiveIndex>> {
     let mut left = collection.indexes().to_vec();
@@ -229,8 +241,7 @@ pub(super) fn without(collection: &Collection, position: usize, schema: &Schema)
     let mut going: Vec<Arc<Part>> = dropped.parts.clone();
     for at in 0..left.len() {
         let Some(index) = left.get(at).cloned() else { break };
-        // A request that was accepted once is one that can be read.
-        let wanted = wanted(&collection.ns, &index.request, schema).unwrap_or_default();
+        let wanted = relied_on(&collection.ns, &index, schema);
         let parts = left.iter().flat_map(|index| &index.parts);
         let there = parts.map(|part| (&part.physical, part.sparse));
         let missing = request::missing(wanted, index.request.sparse, there);

@@ -104,6 +104,7 @@ pub(super) fn channel(error: ChannelError) -> ServiceError {
         ChannelError::Lost(_) | ChannelError::Refused(Refusal::Stopping) => {
             of(Fault::Unreachable, error.to_string())
         }
+        ChannelError::Refused(Refusal::Full(_)) => of(Fault::DiskFull, error.to_string()),
         ChannelError::Deadline(_) => of(Fault::TimedOut, error.to_string()),
         ChannelError::TooLarge { .. } => of(Fault::TooLarge, error.to_string()),
         ChannelError::Refused(_) | ChannelError::Malformed(_) => of(Fault::Peer, error.to_string()),
@@ -136,8 +137,13 @@ pub(super) fn write(error: WriteError) -> ServiceError {
         // Nothing was applied: a driver may send it again.
         WriteError::Unsettled(_) => of(Fault::Unreachable, error.to_string()),
         WriteError::NotSent(error) => channel(error),
+        WriteError::Refused(refusal) => channel(ChannelError::Refused(refusal)),
+        WriteError::Halted { halt, .. } => {
+            let fault = halt.map_or(Fault::Halted, |halt| halted(halt).fault);
+            of(fault, error.to_string())
+        }
         WriteError::TooLarge(_) => of(Fault::TooLarge, error.to_string()),
-        other => of(Fault::ProxyStore, other.to_string()),
+        WriteError::Repeated | WriteError::Local(_) => of(Fault::ProxyStore, error.to_string()),
     }
 }
 
@@ -147,5 +153,27 @@ pub(super) fn too_many_entries(error: &TooManyTerms) -> ServiceError {
             of(Fault::BadValue, error.to_string())
         }
         TooManyTerms::ParallelArrays { .. } => of(Fault::ParallelArrays, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_refuses_is_not_the_proxy_s_store_s_fault() {
+        let halt = |halt| WriteError::Halted { halt, why: "stopped".into() };
+        for (error, expected) in [
+            (halt(Some(Halt::Fenced)), Fault::Fenced),
+            (halt(Some(Halt::ServerBehind)), Fault::Halted),
+            (halt(None), Fault::Halted),
+            (WriteError::Refused(Refusal::Full("no space left".into())), Fault::DiskFull),
+            (WriteError::Refused(Refusal::Storage("broken".into())), Fault::Peer),
+            (WriteError::Refused(Refusal::Fenced), Fault::Fenced),
+            (WriteError::Repeated, Fault::ProxyStore),
+        ] {
+            let told = error.to_string();
+            assert_eq!(write(error).fault, expected, "{told}");
+        }
     }
 }

@@ -201,6 +201,7 @@ impl History {
             | Refusal::Incomplete
             | Refusal::Storage(_)
             | Refusal::Undecided(_)
+            | Refusal::Full(_)
             | Refusal::Leased
             | Refusal::Stopping => None,
         }

@@ -11,7 +11,7 @@ use super::commits::Commits;
 use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore, Sealed};
 use super::upload::{self, Heading, TooLarge};
-use crate::history::History;
+use crate::history::{Halt, History};
 use crate::mutations::{Mutation, Mutations};
 use arras_protocol::write::{Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, CollectionId, OperationId, Refusal};
@@ -55,8 +55,13 @@ pub enum WriteError {
     )]
     Undecided(String),
     /// This proxy must not go on; its attempts of this write were refused whole, or none was made. Nothing was applied.
-    #[error("{0}; nothing of this write was applied")]
-    Halted(String),
+    #[error("{why}; nothing of this write was applied")]
+    Halted {
+        /// For what reason, if that is known to be of its history.
+        halt: Option<Halt>,
+        /// The same in words.
+        why: String,
+    },
     /// This proxy must not go on, and an attempt of this write was made whose outcome is unknown.
     #[error("{0}; whether this write was applied is not known")]
     HaltedInDoubt(String),
@@ -96,7 +101,7 @@ impl WriteError {
         match self {
             Self::Refused(_)
             | Self::InDoubt(_)
-            | Self::Halted(_)
+            | Self::Halted { .. }
             | Self::HaltedInDoubt(_)
             | Self::Repeated
             | Self::NotSent(_) => true,
@@ -134,8 +139,8 @@ pub struct Intents<S: Storage> {
 }
 
 /// `first`: no attempt was made whose outcome is unknown.
-fn halted(why: String, first: bool) -> WriteError {
-    if first { WriteError::Halted(why) } else { WriteError::HaltedInDoubt(why) }
+fn halted(halt: Option<Halt>, why: String, first: bool) -> WriteError {
+    if first { WriteError::Halted { halt, why } } else { WriteError::HaltedInDoubt(why) }
 }
 
 /// A write as it is recorded: its name, what was finished with when it was named, and its steps (all that is sent, so
@@ -313,7 +318,9 @@ impl<S: Storage> Intents<S> {
                 }
                 // What is in doubt is another's: the one who waits for it has recorded nothing.
                 Err(WriteError::InDoubt(why)) => return Err(WriteError::Unsettled(why)),
-                Err(WriteError::HaltedInDoubt(why)) => return Err(WriteError::Halted(why)),
+                Err(WriteError::HaltedInDoubt(why)) => {
+                    return Err(WriteError::Halted { halt: self.history.halted(), why });
+                }
                 Err(error) => return Err(error),
             }
             self.finish(*operation, applied).await?;
@@ -345,13 +352,16 @@ impl<S: Storage> Intents<S> {
                     self.local.acknowledged(self.history.acknowledged(commits));
                     return Ok(());
                 }
-                Err(ChannelError::Halted(why)) => return Err(halted(why, first)),
+                Err(ChannelError::Halted(why)) => return Err(halted(self.history.halted(), why, first)),
                 Err(ChannelError::Refused(refusal @ (Refusal::Fenced | Refusal::SetBack))) => {
-                    let halt = self.history.refused(&refusal).map(|halt| halt.to_string());
-                    return Err(halted(halt.unwrap_or_else(|| refusal.to_string()), first));
+                    let halt = self.history.refused(&refusal);
+                    let why = halt.map_or_else(|| refusal.to_string(), |halt| halt.to_string());
+                    return Err(halted(halt, why, first));
                 }
                 // A failing store says nothing of what an earlier attempt came to.
-                Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => refusal.to_string(),
+                Err(ChannelError::Refused(refusal @ (Refusal::Storage(_) | Refusal::Full(_)))) if !first => {
+                    refusal.to_string()
+                }
                 Err(ChannelError::Refused(refusal @ (Refusal::Stopping | Refusal::Undecided(_)))) => {
                     refusal.to_string()
                 }

@@ -28,6 +28,7 @@ pub struct Backend<S> {
 pub(crate) fn storage(error: StorageError) -> Refusal {
     match error {
         StorageError::Undecided(_) => Refusal::Undecided(error.to_string()),
+        StorageError::Full(_) => Refusal::Full(error.to_string()),
         StorageError::Environment(_) | StorageError::Damaged(_) | StorageError::InUse => {
             Refusal::Storage(error.to_string())
         }

@@ -183,7 +183,7 @@ fn describe(error: StorageError) -> String {
     match error {
         StorageError::InUse => "another arras-server uses this data directory; stop it first".into(),
         StorageError::Damaged(what) => format!("damaged ({what}); restore it from a backup"),
-        StorageError::Environment(what) | StorageError::Undecided(what) => {
+        StorageError::Environment(what) | StorageError::Undecided(what) | StorageError::Full(what) => {
             format!("{what}; check that it is a writable directory")
         }
     }

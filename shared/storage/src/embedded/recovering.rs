@@ -297,7 +297,7 @@ impl Recovering {
         }
         let what = format!("no space left in {}: {} KiB are free", directory.display(), free >> 10);
         self.tell(what.clone());
-        Err(StorageError::Environment(what))
+        Err(StorageError::Full(what))
     }
 
     /// A commit succeeded.

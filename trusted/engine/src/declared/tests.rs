@@ -110,6 +110,13 @@ fn kinds() -> Vec<PhysicalIndex> {
     let mut kinds =
         vec![unique_of(&["a"]), eq_of(&["a"]), eq_of(&["a", "b"]), eq_of(&["b", "a"]), eq_of(&["a.b"])];
     kinds.extend([range_of(&["a"]), range_of(&["a", "b"]), range_of(&["b"]), range_of(&["_id"])]);
+    kinds.extend([
+        eq_of(&["a_1_b"]),
+        eq_of(&["a_1", "b"]),
+        eq_of(&["a", "1_b"]),
+        eq_of(&["a_~1_b"]),
+        eq_of(&["a_", "_1"]),
+    ]);
     for protocol in of_orders() {
         if matches!(protocol.kind().availability, Availability::Refused(_)) {
             continue;
@@ -294,4 +301,36 @@ async fn documents_keep_to_what_is_declared_of_them_unless_they_stay_as_they_wer
     assert_eq!(misfit(Some(other.clone()), None), None);
     assert_eq!(misfit(Some(other.clone()), Some(fits)), None);
     assert_eq!(misfit(Some(other), Some(doc! { "_id": 1, "b": "six" })), Some(Fault::Validation));
+}
+
+/// What a schema made is what it is: another of its indexes on the field is not handed over to it.
+#[tokio::test]
+async fn an_index_that_a_schema_made_takes_nothing_over_from_another() {
+    for schema in ["", "[collections.\"db.c\".fields]\na = { operations = [\"eq\", \"range\"] }\n"] {
+        let world = World::new(schema).await;
+        let made = [eq_of(&["a"]), range_of(&["a"])].map(|physical| {
+            let request = request(&physical);
+            LiveIndex { request, ..LiveIndex::of_test("", doc! {}, vec![Part::of_test(1, physical)]) }
+        });
+        let collection = world.collection(made.into_iter().collect(), 0);
+        let left = without(&collection, 1, &world.shared.settings.schema);
+        assert_eq!(left.iter().map(|index| index.parts.len()).collect::<Vec<_>>(), [1], "under {schema:?}");
+    }
+}
+
+/// A schema that came later may refuse what an index of the application asked for: it keeps what it relies on.
+#[tokio::test]
+async fn an_index_that_a_later_schema_refuses_keeps_what_it_relies_on() {
+    let before = World::new("").await;
+    let (collection, mut next) = (before.collection(Vec::new(), 0), 0);
+    for key in [doc! { "a": 1, "b": 1, "c": 1 }, doc! { "a": 1, "b": 1 }] {
+        let name = format!("{key}");
+        let request = IndexRequest { name, key, unique: false, sparse: false, options: Document::new() };
+        make(&collection, &before.shared.settings.schema, &request, &mut next);
+    }
+    let kept = |schema: &Schema| without(&collection, 0, schema).first().unwrap().parts.len();
+    let expected = kept(&before.shared.settings.schema);
+    assert!(expected > 0);
+    let later = "[collections.\"db.c\".fields]\nb = { type = \"int32\", order = \"pope\" }\n";
+    assert_eq!(kept(&Schema::parse(later, "schema").unwrap()), expected);
 }

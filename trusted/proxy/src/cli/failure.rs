@@ -122,7 +122,7 @@ impl Failure {
         let what = match error {
             StorageError::InUse => "another arras proxy uses this data directory; stop it first".into(),
             StorageError::Damaged(what) => format!("damaged ({what}); restore it from a backup"),
-            StorageError::Environment(what) | StorageError::Undecided(what) => {
+            StorageError::Environment(what) | StorageError::Undecided(what) | StorageError::Full(what) => {
                 format!("{what}; check that it is a writable directory")
             }
         };

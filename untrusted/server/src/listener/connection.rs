@@ -380,7 +380,7 @@ impl<H: Handler> Connection<H> {
             }
             Some(Err(refusal)) => {
                 match &refusal {
-                    Refusal::Damaged(_) | Refusal::Storage(_) | Refusal::Undecided(_) => {
+                    Refusal::Damaged(_) | Refusal::Storage(_) | Refusal::Undecided(_) | Refusal::Full(_) => {
                         error!(%peer, protocol, request_bytes, worked_us, "request failed: {refusal}");
                     }
                     _ => debug!(%peer, protocol, request_bytes, worked_us, "request refused: {refusal}"),
