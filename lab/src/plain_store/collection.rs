@@ -321,11 +321,10 @@ impl Index {
 
     fn duplicate(&self, collection: &str, values: Vec<Bson>) -> ServiceError {
         let named: Document = self.request.key.keys().cloned().zip(values).collect();
-        let shown: Vec<_> = named.iter().map(|(path, value)| format!("{path}: {value}")).collect();
+        let shown = shown_document(&named);
         let text = format!(
-            "E11000 duplicate key error collection: {collection} index: {} dup key: {{ {} }}",
-            self.request.name,
-            shown.join(", ")
+            "E11000 duplicate key error collection: {collection} index: {} dup key: {shown}",
+            self.request.name
         );
         let details = doc! { "keyPattern": self.request.key.clone(), "keyValue": named };
         ServiceError { details: Some(Box::new(details)), ..store_error(Fault::DuplicateKey, text) }

@@ -30,6 +30,7 @@ pub mod order;
 pub mod path;
 pub mod pipeline;
 pub mod projection;
+pub mod shown;
 pub mod sort;
 pub mod spill;
 pub mod text;

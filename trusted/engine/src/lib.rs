@@ -50,6 +50,7 @@ mod spill;
 pub mod standing;
 mod terms;
 pub mod text;
+mod uniqueness;
 pub mod upload;
 mod values;
 mod walk;

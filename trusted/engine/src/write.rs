@@ -12,31 +12,23 @@ use arras_documents::filter::Filter;
 use arras_documents::limits::Measured;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
-use arras_protocol::{Channel, IndexId, RowId, documents, unique};
 use arras_records::OpenDocument;
 use arras_schemes::contract::Serves;
+use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    DeleteStatement, FoundAndModified, InsertStatement, Inserted, Modification, Namespace, Query,
-    UpdateStatement, Updated, WriteFailure,
+    DeleteStatement, FoundAndModified, InsertStatement, Inserted, Modification, Query, UpdateStatement,
+    Updated, WriteFailure,
 };
-use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
 use rand::seq::SliceRandom;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Documents that a statement takes up at a time. Where a unique index is they come in the order of insertion: the server sees which
 /// are of one time.
 const DOCUMENTS_PER_CHANGE: usize = 1000;
-
-/// Labels and rows that a write has claimed so far.
-#[derive(Default)]
-struct Claims {
-    rows: HashSet<RowId>,
-    labels: HashMap<(IndexId, unique::Label), RowId>,
-}
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Inserts documents that have an `_id`.
@@ -140,107 +132,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         outcome.count += count;
         Ok(go_on)
-    }
-
-    /// For each revision, the declaration of the schema or the uniqueness it would break, given that those before it without a conflict are
-    /// applied.
-    pub(super) async fn conflicts(
-        &self,
-        collection: &Collection,
-        revisions: &[Revision],
-    ) -> Result<Vec<Option<ServiceError>>, ServiceError> {
-        let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
-        let mut conflicts: Vec<Option<ServiceError>> = Vec::with_capacity(revisions.len());
-        let mut labelled = Vec::new();
-        for index in collection.indexes().iter() {
-            for part in &index.parts {
-                let Serves::Unique(labels) = part.half.serves() else {
-                    continue;
-                };
-                let labels = |document: Option<&Document>| {
-                    let terms = document.map(|document| terms::of(part, document)).transpose();
-                    let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
-                    Ok::<_, ServiceError>(
-                        terms.terms.keys().map(|value| labels.label(value)).collect::<Vec<_>>(),
-                    )
-                };
-                let mut of_revisions = Vec::with_capacity(revisions.len());
-                for revision in revisions {
-                    let old = labels(revision.old.as_ref().map(|old| &old.document))?;
-                    let taken = labels(revision.new.as_deref())?;
-                    let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
-                    of_revisions.push(Labels { taken, freed });
-                }
-                labelled.push((Arc::clone(index), part.id, of_revisions));
-            }
-        }
-        let asked = tokio::try_join!(self.existing_rows(collection, new_rows), self.taken_labels(&labelled));
-        let (rows, labels) = asked.map_err(error::not_recorded)?;
-        let mut claims = Claims { rows, labels };
-        for (position, revision) in revisions.iter().enumerate() {
-            let misfit = self.misfit(collection, revision);
-            conflicts
-                .push(misfit.or_else(|| conflict(collection, position, revision, &labelled, &mut claims)));
-        }
-        Ok(conflicts)
-    }
-
-    /// Which of `rows` exist.
-    async fn existing_rows(
-        &self,
-        collection: &Collection,
-        mut rows: Vec<RowId>,
-    ) -> Result<HashSet<RowId>, ServiceError> {
-        if rows.is_empty() {
-            return Ok(HashSet::new());
-        }
-        // In an order that says nothing of that of the documents.
-        rows.sort_unstable();
-        let request = documents::Request::Exist { collection: collection.id, rows: rows.clone() };
-        let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-        match reply.map_err(error::channel)? {
-            documents::Response::Exist(exist) if exist.len() == rows.len() => {
-                Ok(rows.into_iter().zip(exist).filter_map(|(row, exists)| exists.then_some(row)).collect())
-            }
-            documents::Response::Exist(_)
-            | documents::Response::Count(_)
-            | documents::Response::Documents { .. } => Err(error::not_of_protocol()),
-        }
-    }
-
-    /// Which rows hold the labels on the server. The indexes are asked side by side.
-    async fn taken_labels(
-        &self,
-        labelled: &[Labelled],
-    ) -> Result<HashMap<(IndexId, unique::Label), RowId>, ServiceError> {
-        let mut asking = tokio::task::JoinSet::new();
-        for (_, index, labels) in labelled {
-            let mut labels: Vec<unique::Label> =
-                labels.iter().flat_map(|labels| &labels.taken).copied().collect();
-            if labels.is_empty() {
-                continue;
-            }
-            // In their own order, which is pseudorandom: not in that of their values, nor document by document.
-            labels.sort_unstable();
-            labels.dedup();
-            let (index, channel) = (*index, Arc::clone(&self.channel));
-            asking.spawn(async move {
-                let request = unique::Request { index, labels: labels.clone() };
-                let reply = Channel::<unique::Unique>::call(&*channel, request).await;
-                reply.map(|reply| (index, labels, reply.rows))
-            });
-        }
-        let mut taken = HashMap::new();
-        while let Some(asked) = asking.join_next().await {
-            let asked = asked.map_err(|error| error::of(Fault::Internal, error.to_string()))?;
-            let (index, labels, rows) = asked.map_err(error::channel)?;
-            if rows.len() != labels.len() {
-                return Err(error::not_of_protocol());
-            }
-            let held = labels.into_iter().zip(rows);
-            taken.extend(held.filter_map(|(label, row)| Some(((index, label), row?))));
-        }
-        Ok(taken)
     }
 
     /// Changes the documents that match.
@@ -519,73 +410,6 @@ pub(super) fn check_insertion(parts: &[Arc<Part>], document: &Document) -> Resul
 
 fn removal(old: OpenDocument) -> Revision {
     Revision { row: old.row, sequence: old.sequence, old: Some(old), new: None }
-}
-
-/// Labels of a unique index that one revision takes, and those it gives up.
-#[derive(Default)]
-struct Labels {
-    taken: Vec<unique::Label>,
-    freed: Vec<unique::Label>,
-}
-
-/// A unique index, and the labels of each revision.
-type Labelled = (Arc<super::index::LiveIndex>, IndexId, Vec<Labels>);
-
-/// The uniqueness one revision breaks; if none, its claims are noted.
-fn conflict(
-    collection: &Collection,
-    position: usize,
-    revision: &Revision,
-    labelled: &[Labelled],
-    claims: &mut Claims,
-) -> Option<ServiceError> {
-    let document = revision.new.as_ref()?;
-    if revision.old.is_none() && claims.rows.contains(&revision.row) {
-        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-        return Some(duplicate(&collection.ns, "_id_", doc! { "_id": 1 }, doc! { "_id": id }));
-    }
-    for (index, id, labels) in labelled {
-        let is_taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
-        if labels.get(position).is_some_and(|labels| labels.taken.iter().copied().any(is_taken)) {
-            let values = index.request.key.keys().map(|field| {
-                let path: Vec<&str> = field.split('.').collect();
-                (field.clone(), arras_documents::path::exact(document, &path).cloned().unwrap_or(Bson::Null))
-            });
-            let (name, key) = (&index.request.name, index.request.key.clone());
-            return Some(duplicate(&collection.ns, name, key, values.collect()));
-        }
-    }
-    claims.rows.insert(revision.row);
-    for (_, id, labels) in labelled {
-        let Some(Labels { taken, freed }) = labels.get(position) else {
-            continue;
-        };
-        for label in taken {
-            claims.labels.insert((*id, *label), revision.row);
-        }
-        // What one document gives up a later one of the same write may take: the steps free before they claim.
-        for label in freed {
-            if claims.labels.get(&(*id, *label)) == Some(&revision.row) {
-                claims.labels.remove(&(*id, *label));
-            }
-        }
-    }
-    None
-}
-
-/// MongoDB's duplicate-key error.
-fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> ServiceError {
-    let values: Vec<String> = key_value.iter().map(|(field, value)| format!("{field}: {value}")).collect();
-    ServiceError {
-        fault: Fault::DuplicateKey,
-        message: format!(
-            "E11000 duplicate key error collection: {}.{} index: {index} dup key: {{ {} }}",
-            ns.database,
-            ns.collection,
-            values.join(", ")
-        ),
-        details: Some(Box::new(doc! { "keyPattern": key_pattern, "keyValue": key_value })),
-    }
 }
 
 #[cfg(test)]
