@@ -7,6 +7,7 @@
 //! What is not UTF-8 is read as ISO 8859-1, byte by byte.
 
 mod decoding;
+mod html;
 mod index;
 mod ledger;
 mod mbox;

@@ -1,6 +1,7 @@
 //! Brings an index up to what is on the disk.
 
 use super::decoding;
+use super::html;
 use super::ledger::{self, Entry, Ledger, MessageId, Record, Stamp};
 use super::message::{Messages, Reader};
 use super::read::{self, Kind, Open};
@@ -10,7 +11,6 @@ use crate::formula::Field;
 use crate::service::{Collection, SearchService, ServiceError};
 use crate::update::{Filler, Numbers, document_name};
 use arras_schemes::bisen::update::Update;
-use mail_parser::decoders::html::html_to_text;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -385,7 +385,7 @@ impl Producer<'_> {
             Kind::Text => open.text(&mut self.collector)?,
             Kind::Html => {
                 let (bytes, more, content) = open.held()?;
-                self.collector.feed(&html_to_text(&decoding::text(&bytes)));
+                self.collector.feed(&html::text(&decoding::text(&bytes)));
                 cut = more > 0;
                 content
             }

@@ -1,12 +1,12 @@
 //! What is in a file: to index it, and again to show where it matches.
 
 use super::decoding::{self, Decoder};
+use super::html;
 use super::ledger::{MessageId, Place};
 use super::mbox;
 use super::message::{Messages, Reader};
 use super::{HELD_BYTES_MAX, Stamp};
 use crate::formula::Field;
-use mail_parser::decoders::html::html_to_text;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -157,7 +157,7 @@ pub fn reread(place: &Place, mut each: impl FnMut(&str)) -> Reread {
         }
         match open.kind {
             Kind::Binary | Kind::Mailbox => return Ok(false),
-            Kind::Html => texts.feed(&html_to_text(&decoding::text(&open.held()?.0))),
+            Kind::Html => texts.feed(&html::text(&decoding::text(&open.held()?.0))),
             Kind::Message => {
                 Messages::default().read(&open.held()?.0, &mut texts);
             }

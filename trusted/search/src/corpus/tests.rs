@@ -153,6 +153,38 @@ fn files_of_all_kinds_are_found_by_what_is_in_them() {
     assert_eq!(archive.found("size:10..12"), ["a.txt", "sub/b.md"]);
 }
 
+/// Blocks and cells keep words apart, however little is written between them; what is inline does not.
+#[test]
+fn words_of_html_end_with_their_blocks_and_not_with_their_tags() {
+    let pages = [
+        ("blocks", "<h2>boldword</h2><p>alpha</p>"),
+        ("divs", "<div>boldword</div><div>alpha</div>"),
+        ("cells", "<table><tr><td>boldword</td><td>alpha</td></tr></table>"),
+        ("items", "<ul><li>boldword</li><li>alpha</li></ul>"),
+        ("space", "<b>boldword</b> alpha"),
+        ("inline", "<body><i>bold</i>word <b>al</b><!-- -->pha</body>"),
+        ("title", "<html><head><title>boldword</title><script src=x>captain</script></head><body>alpha"),
+        ("entities", "<p>bold&#119;ord&nbsp;alpha &lt;captain's"),
+    ];
+    let mut archive = Archive::new();
+    for (name, page) in pages {
+        archive.write(&format!("{name}/a.html"), page);
+        archive.write(&format!("{name}/b.eml"), format!("From: a@b\nContent-Type: text/html\n\n{page}\n"));
+        let attached = "Content-Type: text/html\nContent-Disposition: attachment; filename=a.html\n\n";
+        let parts = format!("--x\nContent-Type: text/plain\n\ntext\n--x\n{attached}{page}\n--x--\n");
+        let mail = format!("From: a@b\nContent-Type: multipart/mixed; boundary=x\n\n{parts}");
+        archive.write(&format!("{name}/c.eml"), mail);
+    }
+    archive.index().unwrap();
+    for (name, _) in pages {
+        let all = ["a.html", "b.eml", "c.eml"].map(|file| format!("{name}/{file}"));
+        assert_eq!(archive.found(&format!("boldword alpha path:{name}")), all, "{name}");
+    }
+    assert_eq!(archive.found("boldwordalpha"), [""; 0]);
+    assert_eq!(archive.found("captain path:title"), [""; 0]);
+    assert_eq!(archive.found("captain").len(), 3);
+}
+
 #[test]
 fn what_changed_or_is_gone_is_noticed_and_nothing_else_is_read() {
     let mut archive = Archive::new();
