@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The first half of the SHA-256 of a message: what tells the messages of a mailbox apart.
+/// The first half of the SHA-256 of a message without the ends of its last line: what tells the messages of a mailbox apart.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct MessageId(pub [u8; 16]);
 

@@ -105,10 +105,11 @@ fn half(hash: Sha256) -> [u8; 16] {
     halves[0]
 }
 
-/// What tells a message from the others of its mailbox.
+/// What tells a message from the others of its mailbox: not how its last line ends, which the end of the mailbox may leave out.
 pub(super) fn message_id(raw: &[u8]) -> MessageId {
+    let ends = raw.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
     let mut hash = Sha256::new();
-    hash.update(raw);
+    hash.update(&raw[..raw.len() - ends]);
     MessageId(half(hash))
 }
 

@@ -263,6 +263,31 @@ fn messages_of_a_mailbox_are_documents_of_their_own() {
     assert_eq!((archive.oracle.published.len(), archive.ledger.len()), (0, 0));
 }
 
+/// A message is what it is, whatever is behind it: another, nothing, or not even the end of its line.
+#[test]
+fn a_message_has_one_name_at_the_end_of_its_mailbox_and_before_another() {
+    let one = "From a@b Mon\nSubject: whale\n\nbody\n";
+    let two = "From c@d Tue\nSubject: ship\n\nother\n";
+    for (end, begin) in [("\n", "\n"), ("", "\n"), ("\r\n", "\r\n")] {
+        let mut archive = Archive::new();
+        // The first one again as the last, without the empty line that ends it where another follows.
+        let inbox = archive.write("inbox", format!("{one}{begin}{two}{begin}{one}"));
+        assert_eq!(archive.index().unwrap().done.documents, 2);
+        fs::write(&inbox, format!("{one}{begin}{two}{end}")).unwrap();
+        assert_eq!(
+            archive.index().unwrap().done,
+            Counts { files: 1, bytes: archive.heard.begun.1, ..Counts::default() }
+        );
+        let third = "From e@f Wed\nSubject: captain\n\nthird";
+        fs::write(&inbox, format!("{one}{begin}{two}{begin}{third}")).unwrap();
+        let added = archive.index().unwrap();
+        assert_eq!((added.done.documents, added.done.removed), (1, 0));
+        fs::write(&inbox, format!("{one}{begin}{two}{begin}{third}\n{begin}{one}")).unwrap();
+        assert_eq!(archive.index().unwrap().done.documents, 0);
+        assert_eq!(archive.found("ship").len(), 1);
+    }
+}
+
 #[test]
 fn a_message_that_a_maildir_moves_and_flags_is_the_same() {
     let mut archive = Archive::new();
