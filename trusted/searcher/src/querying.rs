@@ -121,7 +121,7 @@ impl Printer<'_> {
         let mut finder = Finder::new(self.condition, self.language, self.lines);
         match reread(place, |piece| finder.feed(piece)) {
             Reread::Whole => finder.finish().iter().try_for_each(|snippet| self.snippet(snippet, to)),
-            Reread::Changed => writeln!(to, "      (changed since it was indexed)"),
+            other => writeln!(to, "      ({other})"),
         }
     }
 

@@ -1,13 +1,14 @@
 //! What is in a file: to index it, and again to show where it matches.
 
+use super::HELD_BYTES_MAX;
 use super::decoding::{self, Decoder};
 use super::html;
 use super::ledger::{MessageId, Place};
 use super::mbox;
 use super::message::{Messages, Reader};
-use super::{HELD_BYTES_MAX, Stamp};
 use crate::formula::Field;
 use sha2::{Digest, Sha256};
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -30,13 +31,17 @@ pub(super) enum Kind {
 /// A file at its beginning.
 pub(super) struct Open {
     pub(super) kind: Kind,
+    /// Bytes.
+    size: u64,
     file: BufReader<fs::File>,
 }
 
 impl Open {
     /// Opens a file and tells what it is.
     pub(super) fn new(path: &Path, is_message: bool) -> io::Result<Self> {
-        let mut file = BufReader::with_capacity(PIECE_BYTES, fs::File::open(path)?);
+        let file = fs::File::open(path)?;
+        let size = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(PIECE_BYTES, file);
         let beginning = file.fill_buf()?;
         let ending = ending(path);
         let kind = if is_message || ending == "eml" {
@@ -50,7 +55,7 @@ impl Open {
         } else {
             Kind::Text
         };
-        Ok(Self { kind, file })
+        Ok(Self { kind, size, file })
     }
 
     /// Reads a text to its end. The first half of the SHA-256 of its bytes.
@@ -119,12 +124,28 @@ pub(super) fn ending(path: &Path) -> String {
 }
 
 /// What became of a document that was found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reread {
     /// It was read.
     Whole,
-    /// The file is gone, or another than was indexed, or cannot be read.
+    /// The file is another than was indexed.
     Changed,
+    /// The file is not there any more, or the message is not in its mailbox.
+    Gone,
+    /// The file cannot be read: what the operating system says.
+    Unreadable(String),
+}
+
+impl Display for Reread {
+    /// What a person is told instead of the text.
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Changed => formatter.write_str("changed since it was indexed"),
+            Self::Gone => formatter.write_str("is gone"),
+            Self::Unreadable(why) => write!(formatter, "cannot be read: {why}"),
+        }
+    }
 }
 
 /// Passes the pieces of only the texts on.
@@ -144,20 +165,18 @@ impl<F: FnMut(&str)> Reader for Texts<'_, F> {
 
 /// Reads the text of a document that was found again, as it is where it was indexed, by pieces.
 pub fn reread(place: &Place, mut each: impl FnMut(&str)) -> Reread {
-    let is_unchanged = || {
-        let now = fs::metadata(&place.path).ok()?;
-        let stamp: Stamp = place.stamp?;
-        // The size alone: times of files that were copied back differ, and a mailbox grows at its end.
-        Some(place.message.is_some() || now.len() == stamp.size)
-    };
-    let mut read = || -> io::Result<bool> {
+    let mut read = || -> io::Result<Reread> {
         let open = Open::new(&place.path, is_maildir_message(place))?;
         let mut texts = Texts(&mut each);
         if let Some(wanted) = place.message {
             return found_message(open, wanted, &mut texts);
         }
+        // The size alone: times of files that were copied back differ.
+        if place.stamp.is_none_or(|stamp| stamp.size != open.size) {
+            return Ok(Reread::Changed);
+        }
         match open.kind {
-            Kind::Binary | Kind::Mailbox => return Ok(false),
+            Kind::Binary | Kind::Mailbox => return Ok(Reread::Changed),
             Kind::Html => texts.feed(&html::text(&decoding::text(&open.held()?.0))),
             Kind::Message => {
                 Messages::default().read(&open.held()?.0, &mut texts);
@@ -166,26 +185,29 @@ pub fn reread(place: &Place, mut each: impl FnMut(&str)) -> Reread {
                 open.text(&mut texts)?;
             }
         }
-        Ok(true)
+        Ok(Reread::Whole)
     };
-    let whole = is_unchanged() == Some(true) && read().unwrap_or(false);
-    if whole { Reread::Whole } else { Reread::Changed }
+    read().unwrap_or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Reread::Gone,
+        _ => Reread::Unreadable(error.to_string()),
+    })
 }
 
 fn is_maildir_message(place: &Place) -> bool {
     Path::new(&place.name) != place.path
 }
 
-fn found_message(open: Open, wanted: MessageId, texts: &mut impl Reader) -> io::Result<bool> {
-    let mut found = false;
-    if open.kind == Kind::Mailbox {
-        open.messages(|raw, _| -> io::Result<()> {
-            if !found && message_id(raw) == wanted {
-                found = true;
-                Messages::default().read(raw, texts);
-            }
-            Ok(())
-        })?;
+fn found_message(open: Open, wanted: MessageId, texts: &mut impl Reader) -> io::Result<Reread> {
+    if open.kind != Kind::Mailbox {
+        return Ok(Reread::Changed);
     }
+    let mut found = Reread::Gone;
+    open.messages(|raw, _| -> io::Result<()> {
+        if found == Reread::Gone && message_id(raw) == wanted {
+            found = Reread::Whole;
+            Messages::default().read(raw, texts);
+        }
+        Ok(())
+    })?;
     Ok(found)
 }

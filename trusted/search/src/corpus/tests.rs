@@ -228,7 +228,28 @@ fn what_changed_or_is_gone_is_noticed_and_nothing_else_is_read() {
     fs::write(&kept, "whales").unwrap();
     assert_eq!(reread(&place, |_| {}), Reread::Changed);
     fs::remove_file(&kept).unwrap();
-    assert_eq!(reread(&place, |_| {}), Reread::Changed);
+    assert_eq!(reread(&place, |_| {}), Reread::Gone);
+    // What cannot be read is not said to have changed.
+    std::os::unix::fs::symlink(&kept, &kept).unwrap();
+    let unreadable = reread(&place, |_| {});
+    assert!(matches!(&unreadable, Reread::Unreadable(why) if why.contains("symbolic links")), "{unreadable}");
+    assert!(unreadable.to_string().starts_with("cannot be read: "), "{unreadable}");
+}
+
+#[test]
+fn a_message_that_has_left_its_mailbox_is_gone() {
+    let mut archive = Archive::new();
+    let inbox = archive.write("inbox", mailbox(&["whale", "ship"]));
+    archive.index().unwrap();
+    let places = archive.ledger.find(&archive.oracle.published.keys().copied().collect());
+    fs::write(&inbox, mailbox(&["ship"])).unwrap();
+    let mut outcomes: Vec<String> = places.values().map(|place| reread(place, |_| {}).to_string()).collect();
+    outcomes.sort();
+    assert_eq!(outcomes, ["", "is gone"]);
+    fs::write(&inbox, "no mailbox any more").unwrap();
+    assert!(places.values().all(|place| reread(place, |_| {}) == Reread::Changed));
+    fs::remove_file(&inbox).unwrap();
+    assert!(places.values().all(|place| reread(place, |_| {}) == Reread::Gone));
 }
 
 fn mailbox(messages: &[&str]) -> String {

@@ -95,8 +95,10 @@ fn document(document: &Document, to: &mut String) {
     }
     let _ = write!(to, "score {:.3}</p>", document.score);
     match &document.lines {
-        None => to.push_str("<p class=\"note\">changed since it was indexed</p>"),
-        Some(lines) => lines.iter().for_each(|line| snippet(line, to)),
+        Err(why) => {
+            let _ = write!(to, "<p class=\"note\">{}</p>", Escaped(&why.to_string()));
+        }
+        Ok(lines) => lines.iter().for_each(|line| snippet(line, to)),
     }
     to.push_str("</li>");
 }
@@ -199,7 +201,7 @@ mod tests {
             path: evil.into(),
             message: Some(evil.into()),
             score: 1.5,
-            lines: Some(vec![Snippet {
+            lines: Ok(vec![Snippet {
                 line: 3,
                 text: format!("{evil}whale"),
                 marks: vec![0..8, 29..34],

@@ -36,8 +36,8 @@ pub(super) struct Document {
     /// Which message of a mailbox.
     pub(super) message: Option<String>,
     pub(super) score: f32,
-    /// None if the file has changed since it was indexed.
-    pub(super) lines: Option<Vec<Snippet>>,
+    /// Its lines, or why there are none.
+    pub(super) lines: Result<Vec<Snippet>, Reread>,
 }
 
 /// What a query found.
@@ -110,7 +110,7 @@ impl Searcher<'_> {
                 path: place.path.display().to_string(),
                 message: place.message.map(|message| message.to_string()),
                 score: hit.score,
-                lines: matches!(read, Reread::Whole).then(|| finder.finish()),
+                lines: if read == Reread::Whole { Ok(finder.finish()) } else { Err(read) },
             }
         });
         Ok(Found { documents: documents.collect(), matches, seen, taken })
