@@ -90,6 +90,9 @@ fn report(summary: &Summary, ledger: &Ledger, seconds: f64, to: &mut impl Write)
     for problem in &summary.problems {
         writeln!(to, "not read: {}: {}", name(&problem.path.display().to_string()), problem.what)?;
     }
+    for left_out in &summary.left_out {
+        writeln!(to, "left out: {}: {}", name(&left_out.path.display().to_string()), left_out.what)?;
+    }
     let more = summary.problem_count - summary.problems.len() as u64;
     if more > 0 {
         writeln!(to, "not read: {} more", grouped(more))?;

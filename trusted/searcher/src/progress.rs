@@ -3,7 +3,7 @@
 use arras_search::corpus::{Counts, Progress};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Between two lines in a terminal.
@@ -53,8 +53,8 @@ impl Progress for Shown {
         let _ = io::stderr().flush();
     }
 
-    fn stop(&mut self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 }
 

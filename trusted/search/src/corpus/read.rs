@@ -7,16 +7,21 @@ use super::ledger::{MessageId, Place};
 use super::mbox;
 use super::message::{Messages, Reader};
 use crate::formula::Field;
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Bytes of a file that are read at once, and by which its kind is told.
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes at the beginning among which none is zero in text.
 const TEXT_BYTES: usize = 8 << 10;
+
+/// Why what is no file is not read.
+pub(super) const NO_FILE: &str = "it is no regular file";
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,8 +44,14 @@ pub(super) struct Open {
 impl Open {
     /// Opens a file and tells what it is.
     pub(super) fn new(path: &Path, is_message: bool) -> io::Result<Self> {
-        let file = fs::File::open(path)?;
-        let size = file.metadata()?.len();
+        // A pipe that nobody writes into, or a file of a device, is not waited for.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let file = fs::File::options().read(true).custom_flags(nonblocking).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other(NO_FILE));
+        }
+        let size = metadata.len();
         let mut file = BufReader::with_capacity(PIECE_BYTES, file);
         let beginning = file.fill_buf()?;
         let ending = ending(path);

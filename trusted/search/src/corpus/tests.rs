@@ -10,6 +10,9 @@ use arras_schemes::bisen::query::{Padding, Ranking};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Default)]
 struct Pieces(Vec<Vec<u8>>);
@@ -25,20 +28,40 @@ impl Journal for Pieces {
 struct Heard {
     begun: (u64, u64),
     last: Counts,
-    stop: bool,
+    stop: Arc<AtomicBool>,
+    stops: Stops,
+}
+
+/// When a run is asked to stop.
+#[derive(Default, Eq, PartialEq)]
+enum Stops {
+    #[default]
+    Never,
+    /// Before files are looked for.
+    AtOnce,
+    /// Before the first file is read.
+    AtBegin,
+    /// When something is done.
+    AtAdvance,
 }
 
 impl Progress for Heard {
     fn begin(&mut self, files: u64, bytes: u64) {
         self.begun = (files, bytes);
+        if self.stops == Stops::AtBegin {
+            self.stop.store(true, Ordering::Relaxed);
+        }
     }
 
     fn advance(&mut self, done: &Counts) {
         self.last = *done;
+        if self.stops == Stops::AtAdvance {
+            self.stop.store(true, Ordering::Relaxed);
+        }
     }
 
-    fn stop(&mut self) -> bool {
-        self.stop
+    fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 }
 
@@ -66,7 +89,13 @@ impl Archive {
     }
 
     fn index(&mut self) -> Result<Summary, IndexError> {
-        let root = self.folder.path().to_owned();
+        self.index_at("")
+    }
+
+    /// Indexes what is at a path below the folder.
+    fn index_at(&mut self, path: &str) -> Result<Summary, IndexError> {
+        let root = self.folder.path().join(path);
+        self.heard.stop.store(self.heard.stops == Stops::AtOnce, Ordering::Relaxed);
         let mut collection =
             Collection::create(&mut self.oracle, "files", Profile::new(Language::English)).unwrap();
         index(&mut collection, &mut self.ledger, &[root], &mut self.journal, &mut self.heard)
@@ -347,7 +376,7 @@ fn a_run_that_is_killed_or_stopped_is_taken_up_where_it_was() {
     assert_eq!(archive.ledger.len(), done);
     archive.oracle.dies_after = None;
     // Stopped with one update done at each run, until nothing is left to do.
-    archive.heard.stop = true;
+    archive.heard.stops = Stops::AtAdvance;
     let mut runs = 0;
     while archive.index().unwrap().stopped {
         archive.restart();
@@ -359,8 +388,49 @@ fn a_run_that_is_killed_or_stopped_is_taken_up_where_it_was() {
     assert_eq!(archive.ledger.len(), 13);
     assert_eq!(archive.oracle.published.len(), 5012);
     assert_eq!(archive.found("w1105").len(), 12);
+    archive.heard.stops = Stops::Never;
     let last = archive.index().unwrap();
     assert_eq!((last.unchanged, last.done.documents), (13, 0));
+}
+
+/// Between two files, however little there is to send, and while files are looked for.
+#[test]
+fn a_run_stops_before_the_next_file() {
+    let mut archive = Archive::new();
+    for number in 0..20 {
+        archive.write(&format!("{number}.txt"), "whale");
+    }
+    archive.heard.stops = Stops::AtBegin;
+    let stopped = archive.index().unwrap();
+    assert_eq!((stopped.stopped, stopped.done.files, archive.heard.begun.0), (true, 0, 20));
+    archive.heard.stops = Stops::Never;
+    assert!(!archive.index().unwrap().stopped);
+    archive.heard.stops = Stops::AtOnce;
+    archive.heard.begun = (0, 0);
+    let stopped = archive.index().unwrap();
+    // Nothing that was not looked for is gone.
+    assert_eq!((stopped.stopped, stopped.unchanged, archive.heard.begun), (true, 0, (0, 0)));
+    assert_eq!(archive.ledger.len(), 20);
+}
+
+/// Nobody writes into the pipe: opening it, or reading, would never end.
+#[test]
+fn what_is_no_file_is_not_opened() {
+    let mut archive = Archive::new();
+    archive.write("a.txt", "whale");
+    let pipe = archive.folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let named = archive.index_at("pipe").unwrap();
+    assert_eq!((named.problem_count, named.done.files), (1, 0));
+    assert_eq!(named.problems[0].what, "it is no regular file");
+    let below = archive.index().unwrap();
+    assert_eq!((below.problem_count, below.done.files), (0, 1));
+    // Nor where a file was that was found.
+    let places = archive.ledger.find(&archive.oracle.published.keys().copied().collect());
+    fs::rename(&pipe, archive.folder.path().join("a.txt")).unwrap();
+    for place in places.values() {
+        assert_eq!(reread(place, |_| {}).to_string(), "cannot be read: it is no regular file");
+    }
 }
 
 #[test]
