@@ -18,6 +18,7 @@ mod walk;
 pub use index::{Counts, IndexError, Journal, Problem, Progress, Summary, index, remove};
 pub use ledger::{Entry, Ledger, LedgerError, MessageId, Place, Stamp};
 pub use read::{Reread, reread};
+pub use walk::STORE_ENTRIES;
 
 /// Bytes of a message or of an HTML file that are read; what is behind them is left out.
 pub const HELD_BYTES_MAX: usize = 64 << 20;

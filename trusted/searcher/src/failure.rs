@@ -36,6 +36,12 @@ pub(crate) enum Failure {
     /// There is no store to search.
     #[error("{0}: there is no store here; make one with: arras search index --store {0} PATH...")]
     NoStore(String),
+    /// The store that is to be made is a folder with others' files.
+    #[error(
+        "{}: the folder is not empty, and no store of arras search: name one that is empty or not there",
+        .0.display()
+    )]
+    NotEmpty(PathBuf),
     /// The store cannot be used.
     #[error("{path}: {what}")]
     Store { path: PathBuf, what: String },
@@ -62,7 +68,7 @@ impl Failure {
         match self {
             Self::Print(_) => 1,
             Self::Query { .. } | Self::SaysNothing(_) | Self::Unanswerable(_) => 2,
-            Self::Index(IndexError::NoPath { .. }) => 2,
+            Self::Index(IndexError::NoPath { .. }) | Self::NotEmpty(_) => 2,
             Self::Service(ServiceError::Profile(_)) => 2,
             Self::Keyring(_) => 3,
             Self::NoStore(_)

@@ -433,6 +433,32 @@ fn what_is_no_file_is_not_opened() {
     }
 }
 
+/// A store that is made in a folder of texts takes none of them away.
+#[test]
+fn of_a_folder_with_a_store_only_the_stores_own_files_are_left_out() {
+    let mut archive = Archive::new();
+    archive.write("a.txt", "whale");
+    archive.write("sub/b.txt", "whale");
+    assert_eq!(archive.index().unwrap().done.documents, 2);
+    for own in
+        ["client/keyring.key", "client/ca.pem", "server/texts", "enclave-key", "development-root.public"]
+    {
+        archive.write(&format!("sub/{own}"), "whale");
+    }
+    archive.write("sub/client.txt", "whale");
+    archive.write("server/c.txt", "whale");
+    let again = archive.index().unwrap();
+    assert_eq!((again.done.documents, again.done.removed, again.problem_count), (2, 0, 0));
+    assert_eq!(again.left_out.len(), 1);
+    assert!(again.left_out[0].path.ends_with("sub"), "{again:?}");
+    assert!(again.left_out[0].what.starts_with("the index's own files (client, "), "{again:?}");
+    assert_eq!(archive.found("whale"), ["a.txt", "server/c.txt", "sub/b.txt", "sub/client.txt"]);
+    for own in ["sub/client", "sub/server/texts"] {
+        let named = archive.index_at(own).unwrap();
+        assert_eq!((named.problem_count, named.done.documents), (1, 0), "{own}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_named_and_stays_as_it_was() {
     let mut archive = Archive::new();

@@ -60,6 +60,16 @@ impl<'s> Found<'s> {
 
 /// A file that every store of this search has.
 const OF_A_STORE: &str = "client/keyring.key";
+/// What a store of this search has in its folder, beside which there may be others' files.
+pub const STORE_ENTRIES: [&str; 7] = [
+    "client",
+    "development-root",
+    "development-root.new",
+    "development-root.public",
+    "enclave-key",
+    "enclave-key.new",
+    "server",
+];
 
 /// The files at a path or below it. Symbolic links are not followed, but for the path itself; what begins with a dot is left
 /// out, but for folders of a Maildir, and so are file systems that are no disk's.
@@ -68,6 +78,8 @@ pub(super) fn walk(root: &Path, found: &mut Found<'_>) -> io::Result<()> {
     if let Some(system) = pseudo(root) {
         let what = io::Error::other(format!("it is of {system}, whose files are no documents"));
         found.problems.push(Problem::new(root, &what));
+    } else if is_of_a_store(root) {
+        found.problems.push(Problem::new(root, &io::Error::other("it is an index's own, no document")));
     } else if metadata.is_dir() {
         folder(root, metadata.dev(), 0, found);
     } else if metadata.is_file() {
@@ -106,6 +118,19 @@ fn pseudo(path: &Path) -> Option<&'static str> {
     })
 }
 
+/// Whether a folder has a store of this search.
+fn has_store(folder: &Path) -> bool {
+    folder.join(OF_A_STORE).is_file()
+}
+
+/// Whether a path is that of a store's own file or folder, or below one.
+fn is_of_a_store(path: &Path) -> bool {
+    path.ancestors().any(|ancestor| {
+        let name = ancestor.file_name().unwrap_or_default();
+        STORE_ENTRIES.iter().any(|entry| name == *entry) && ancestor.parent().is_some_and(has_store)
+    })
+}
+
 /// A folder within one of a device.
 fn inner(path: &Path, metadata: &Metadata, device: u64, depth: usize, found: &mut Found<'_>) {
     match pseudo(path).filter(|_| metadata.dev() != device) {
@@ -118,9 +143,11 @@ fn inner(path: &Path, metadata: &Metadata, device: u64, depth: usize, found: &mu
 }
 
 fn folder(path: &Path, device: u64, depth: usize, found: &mut Found<'_>) {
-    // An index's own keys, and its record of other files, are no texts.
-    if path.join(OF_A_STORE).is_file() {
-        return;
+    // An index's own keys, and its record of other files, are no texts; what lies beside them may be.
+    let has_store = has_store(path);
+    if has_store {
+        let what = format!("the index's own files ({})", STORE_ENTRIES.join(", "));
+        found.left_out.push(Problem::new(path, &io::Error::other(what)));
     }
     let is_maildir = ["cur", "new", "tmp"].iter().all(|name| path.join(name).is_dir());
     let mut entries = match list(path) {
@@ -141,6 +168,9 @@ fn folder(path: &Path, device: u64, depth: usize, found: &mut Found<'_>) {
             return;
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if has_store && STORE_ENTRIES.contains(&name.as_str()) {
+            continue;
+        }
         let metadata = match fs::symlink_metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) => {

@@ -1,0 +1,39 @@
+//! What `arras-search` tells a person: what was left out or not read, what a message is, and how it ends.
+
+use crate::command::{index, names, search, write};
+use crate::process::{Ended, command, run};
+use std::fs;
+use std::path::Path;
+
+fn at(store: &Path, path: &Path) -> Ended {
+    let mut index = command("arras-search", "warn");
+    index.arg("index").arg("--store").args([store, path]);
+    run(index)
+}
+
+/// A folder of somebody's does not become a store by a slip, and a store beside texts takes none of them away.
+#[test]
+fn a_store_is_made_in_a_folder_of_its_own_and_hides_no_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "a.txt", "the whale");
+    let (texts, store) = (folder.join("texts"), folder.join("store"));
+    let refused = at(&texts, &texts);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("texts: the folder is not empty"), "{}", refused.stderr);
+    assert_eq!(fs::read_dir(&texts).unwrap().count(), 1);
+    // One that is empty, or in which a run had just begun that was killed.
+    for begun in ["", "client"] {
+        fs::create_dir_all(store.join(begun)).unwrap();
+    }
+    fs::write(store.join("client/lock"), "").unwrap();
+    assert_eq!(at(&store, &texts).code, Some(0));
+    fs::write(store.join("b.txt"), "another whale").unwrap();
+    let all = at(&store, folder);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    let said =
+        format!("left out: {}: the index's own files (client, ", store.canonicalize().unwrap().display());
+    assert!(all.stderr.contains(&said), "{}", all.stderr);
+    // All that a store has is known as its own.
+    assert_eq!(names(folder, "NOT nothing"), ["a.txt", "b.txt"]);
+}
