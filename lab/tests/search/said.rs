@@ -1,6 +1,6 @@
 //! What `arras-search` tells a person: what was left out or not read, what a message is, and how it ends.
 
-use crate::command::{index, names, search, write};
+use crate::command::{found, index, names, search, write};
 use crate::process::{Ended, command, run};
 use std::fs;
 use std::path::Path;
@@ -36,4 +36,41 @@ fn a_store_is_made_in_a_folder_of_its_own_and_hides_no_texts() {
     assert!(all.stderr.contains(&said), "{}", all.stderr);
     // All that a store has is known as its own.
     assert_eq!(names(folder, "NOT nothing"), ["a.txt", "b.txt"]);
+}
+
+#[test]
+fn counts_are_said_as_a_person_says_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for file in 0..12 {
+        write(folder, &format!("{file}.txt"), "the whale");
+    }
+    write(folder, "one.txt", "the ship");
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let stderr = |arguments: &[&str]| run(search(folder, "query", arguments)).stderr;
+    assert!(stderr(&["ship"]).ends_with("\n1 document matches\n"));
+    let none = run(search(folder, "query", &["captain"]));
+    assert_eq!(none.code, Some(0));
+    assert!(none.stderr.ends_with("\n0 documents match\n"), "{}", none.stderr);
+    let ranked = found(folder, &["--rank", "tf-idf", "whale"]);
+    assert!(ranked.len() == 10 && ranked.iter().all(|line| line["score"].as_f64().is_some()), "{ranked:?}");
+    let best = stderr(&["--rank", "bm25", "whale"]);
+    assert!(best.ends_with("\n12 documents match; the best 10 are shown\n"), "{best}");
+}
+
+#[test]
+fn help_is_of_the_command_that_was_called_and_says_what_happens() {
+    let help = |arguments: &[&str]| {
+        let mut help = command("arras-search", "warn");
+        help.args(arguments);
+        run(help)
+    };
+    for verb in ["index", "query", "serve", "certify", "grant", "revoke"] {
+        let said = help(&[verb, "--help"]).stdout;
+        assert!(said.contains(&format!("Usage: arras search {verb} ")), "{said}");
+        let wrong = help(&[verb, "--no-such-thing"]).stderr;
+        assert!(wrong.contains(&format!("Usage: arras search {verb} ")), "{wrong}");
+    }
+    let whole = help(&["--help"]).stdout;
+    assert!(whole.contains("0 done, a query that finds nothing too"), "{whole}");
 }

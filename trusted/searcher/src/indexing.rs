@@ -4,7 +4,7 @@ use crate::IndexArguments;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::journal::{JournalFile, Opened};
-use crate::progress::{Shown, grouped};
+use crate::progress::{Shown, counted, grouped};
 use crate::store::{self, COLLECTION, Store};
 use arras_protocol::text::name;
 use arras_schemes::bisen::message::Refused;
@@ -52,14 +52,17 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
     if summary.stopped {
         return Err(Failure::Stopped);
     }
+    compact(&mut collection)?;
+    Ok(())
+}
+
+/// Takes entries of what is gone out of the storage, if they are many.
+fn compact(collection: &mut Collection<'_, Connection>) -> io::Result<()> {
     match collection.compact(COLLECTION) {
         Ok(0) => {}
         Ok(removed) => {
-            let removed = grouped(removed);
-            writeln!(
-                io::stderr(),
-                "{removed} stored entries of documents that are gone or were replaced are removed"
-            )?;
+            let removed = counted(removed, "stored entry", "stored entries");
+            writeln!(io::stderr(), "{removed} of documents that are gone or were replaced are removed")?;
         }
         // All is indexed; the next run tries it again.
         Err(error) => {
@@ -98,22 +101,18 @@ fn report(summary: &Summary, ledger: &Ledger, seconds: f64, to: &mut impl Write)
         writeln!(to, "not read: {} more", grouped(more))?;
     }
     if done.cut > 0 {
-        writeln!(
-            to,
-            "too large to be indexed whole: {} documents (docs/search.md, limits)",
-            grouped(done.cut)
-        )?;
+        let cut = counted(done.cut, "document", "documents");
+        writeln!(to, "too large to be indexed whole: {cut} (docs/search.md, limits)")?;
     }
+    let rate = grouped((done.pairs as f64 / seconds.max(1e-3)) as u64);
     writeln!(
         to,
-        "{} documents put in, {} taken out, {} files unchanged, {} not text; {} pairs in {seconds:.1} s ({} pairs/s); {} files in \
-         the index",
-        grouped(done.documents),
+        "{} put in, {} taken out, {} unchanged, {} not text; {} in {seconds:.1} s ({rate} pairs/s); {} in the index",
+        counted(done.documents, "document", "documents"),
         grouped(done.removed),
-        grouped(summary.unchanged),
+        counted(summary.unchanged, "file", "files"),
         grouped(done.binary),
-        grouped(done.pairs),
-        grouped((done.pairs as f64 / seconds.max(1e-3)) as u64),
-        grouped(ledger.len() as u64),
+        counted(done.pairs, "pair", "pairs"),
+        counted(ledger.len() as u64, "file", "files"),
     )
 }

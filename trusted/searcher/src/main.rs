@@ -30,13 +30,15 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     name = "arras search",
+    bin_name = "arras search",
     version,
     about = "Boolean search over folders of files and mailboxes",
     long_about = "Boolean search over folders of files and mailboxes: an index that an isolated execution environment keeps \
         sealed. Host and enclave are started as processes; this release's enclave is an ordinary process, which protects nothing \
         from who has this machine.",
     after_help = "Queries: (whale OR ship) AND NOT \"old captain\" from:alice date:2001..2003 size:>10k\n\
-        docs/search.md has the whole language. Exit codes: 0 done, 1 failed, 2 usage or query, 3 keyring, 4 store, 5 network."
+        docs/search.md has the whole language. Exit codes: 0 done, a query that finds nothing too, 1 failed, 2 usage or query, \
+        3 keyring, 4 store, 5 network, 130 stopped."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -169,12 +171,12 @@ pub(crate) struct QueryArguments {
     /// The store of `arras search index`.
     #[arg(long, value_name = "DIR")]
     pub(crate) store: PathBuf,
-    /// Rank what is found, and print the best N only.
+    /// Rank what is found, and print the best N only [default with --rank: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) top: Option<u32>,
-    /// By what to rank.
-    #[arg(long, value_name = "FORMULA", default_value = "bm25", requires = "top")]
-    pub(crate) rank: Rank,
+    /// By what to rank [default with --top: bm25]
+    #[arg(long, value_name = "FORMULA")]
+    pub(crate) rank: Option<Rank>,
     /// Refuse a store whose texts are in another language.
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) language: Option<Language>,

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::journal::{JournalFile, Opened};
-use crate::progress::grouped;
+use crate::progress::{counted, grouped};
 use crate::store::{self, COLLECTION, Store};
 use crate::{QueryArguments, Rank};
 use arras_protocol::text::name;
@@ -19,6 +19,9 @@ use arras_search::service::{Collection, SearchService, ServiceError};
 use arras_search::snippets::{Finder, Snippet};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+/// How many documents are printed where a formula is named and no number.
+const TOP: u32 = 10;
+
 pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     // What is wrong with it is said without starting anything.
     let formula: Formula = parse(&arguments.query)
@@ -31,23 +34,25 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         return Err(ServiceError::from(ProfileError::OtherLanguage { found: language, wanted }).into());
     }
     let condition = Condition::new(&formula, language)?;
-    let ranking = match (arguments.top, arguments.rank) {
+    let top = arguments.top.or(arguments.rank.map(|_| TOP));
+    let ranking = match (top, arguments.rank) {
         (None, _) => Ranking::None,
-        (Some(_), Rank::Bm25) => Ranking::Bm25,
-        (Some(_), Rank::TfIdf) => Ranking::TfIdf,
+        (Some(_), None | Some(Rank::Bm25)) => Ranking::Bm25,
+        (Some(_), Some(Rank::TfIdf)) => Ranking::TfIdf,
     };
-    let wanted = Wanted { ranking, top: arguments.top.unwrap_or(0), padding: arguments.padding };
+    let wanted = Wanted { ranking, top: top.unwrap_or(0), padding: arguments.padding };
     let search = request(&condition, collection.opened.collection, &collection.opened.salt, wanted)?;
     let ledger = ledger(&store, &collection)?;
     let output = io::stdout();
     let printer = Printer {
         json: arguments.json,
-        scores: arguments.top.is_some(),
+        scores: top.is_some(),
         marks: if output.is_terminal() { ("\x1b[1m", "\x1b[0m") } else { ("", "") },
         lines: arguments.lines,
         condition: &condition,
         language,
     };
+    let mut printed = 0;
     let mut output = BufWriter::new(output.lock());
     let mut results = collection.search(search)?;
     while let Some(hits) = results.next_page()? {
@@ -56,13 +61,20 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
             // One that the record does not have was put in by a run that was killed before it could say so.
             if let Some(place) = places.get(&hit.name) {
                 printer.print(hit, place, &mut output)?;
+                printed += 1;
             }
         }
     }
     output.flush()?;
     if !arguments.json {
-        let matches = results.matches;
-        writeln!(io::stderr(), "{} documents match", grouped(u64::from(matches)))?;
+        let matches = u64::from(results.matches);
+        let said = counted(matches, "document matches", "documents match");
+        let best = if top.is_some() && printed < matches {
+            format!("; the best {} are shown", grouped(printed))
+        } else {
+            String::new()
+        };
+        writeln!(io::stderr(), "{said}{best}")?;
     }
     Ok(())
 }
