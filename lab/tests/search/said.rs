@@ -4,6 +4,7 @@ use crate::command::{found, index, names, search, write};
 use crate::process::{Ended, command, run};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 fn at(store: &Path, path: &Path) -> Ended {
     let mut index = command("arras-search", "warn");
@@ -39,23 +40,21 @@ fn a_store_is_made_in_a_folder_of_its_own_and_hides_no_texts() {
 }
 
 #[test]
-fn counts_are_said_as_a_person_says_them() {
+fn what_was_not_read_is_counted_and_has_an_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    for file in 0..12 {
-        write(folder, &format!("{file}.txt"), "the whale");
-    }
-    write(folder, "one.txt", "the ship");
-    assert_eq!(index(folder, &[]).code, Some(0));
-    let stderr = |arguments: &[&str]| run(search(folder, "query", arguments)).stderr;
-    assert!(stderr(&["ship"]).ends_with("\n1 document matches\n"));
-    let none = run(search(folder, "query", &["captain"]));
-    assert_eq!(none.code, Some(0));
-    assert!(none.stderr.ends_with("\n0 documents match\n"), "{}", none.stderr);
-    let ranked = found(folder, &["--rank", "tf-idf", "whale"]);
-    assert!(ranked.len() == 10 && ranked.iter().all(|line| line["score"].as_f64().is_some()), "{ranked:?}");
-    let best = stderr(&["--rank", "bm25", "whale"]);
-    assert!(best.ends_with("\n12 documents match; the best 10 are shown\n"), "{best}");
+    write(folder, "a.txt", "the whale");
+    let pipe = folder.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let some = index(folder, &[pipe.to_str().unwrap()]);
+    assert_eq!(some.code, Some(6), "{}", some.stderr);
+    assert!(some.stderr.contains("pipe: it is no regular file\n"), "{}", some.stderr);
+    assert!(some.stderr.contains("1 document put in, 0 taken out"), "{}", some.stderr);
+    assert!(some.stderr.contains("0 not text, 1 not read;"), "{}", some.stderr);
+    assert_eq!(names(folder, "whale"), ["a.txt"]);
+    let all = index(folder, &[]);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    assert!(all.stderr.contains("1 file unchanged, 0 not text, 0 not read;"), "{}", all.stderr);
 }
 
 #[test]
@@ -73,4 +72,25 @@ fn help_is_of_the_command_that_was_called_and_says_what_happens() {
     }
     let whole = help(&["--help"]).stdout;
     assert!(whole.contains("0 done, a query that finds nothing too"), "{whole}");
+    assert!(whole.contains("6 something could not be read"), "{whole}");
+}
+
+#[test]
+fn counts_are_said_as_a_person_says_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for file in 0..12 {
+        write(folder, &format!("{file}.txt"), "the whale");
+    }
+    write(folder, "one.txt", "the ship");
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let stderr = |arguments: &[&str]| run(search(folder, "query", arguments)).stderr;
+    assert!(stderr(&["ship"]).ends_with("\n1 document matches\n"));
+    let none = run(search(folder, "query", &["captain"]));
+    assert_eq!(none.code, Some(0));
+    assert!(none.stderr.ends_with("\n0 documents match\n"), "{}", none.stderr);
+    let ranked = found(folder, &["--rank", "tf-idf", "whale"]);
+    assert!(ranked.len() == 10 && ranked.iter().all(|line| line["score"].as_f64().is_some()), "{ranked:?}");
+    let best = stderr(&["--rank", "bm25", "whale"]);
+    assert!(best.ends_with("\n12 documents match; the best 10 are shown\n"), "{best}");
 }

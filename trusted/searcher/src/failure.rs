@@ -1,5 +1,6 @@
 //! Why the command failed: one line a person can act on, or of a query three.
 
+use crate::progress::grouped;
 use arras_attestation::channel::ChannelError;
 use arras_keys::KeyringError;
 use arras_search::condition::SaysNothing;
@@ -57,6 +58,9 @@ pub(crate) enum Failure {
     /// The terminal or a pipe.
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
+    /// All was done but for so many files and folders.
+    #[error("{} could not be read (above); the index has of it what it had", grouped(*.0))]
+    Unread(u64),
     /// It was stopped.
     #[error("stopped; what is done is kept, and the same command goes on from there")]
     Stopped,
@@ -85,6 +89,7 @@ impl Failure {
             | Self::Network { .. }
             | Self::Channel(_)
             | Self::Process(_) => 5,
+            Self::Unread(_) => 6,
             Self::Stopped => 130,
         }
     }

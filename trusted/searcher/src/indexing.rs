@@ -53,7 +53,10 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
         return Err(Failure::Stopped);
     }
     compact(&mut collection)?;
-    Ok(())
+    match summary.problem_count {
+        0 => Ok(()),
+        unread => Err(Failure::Unread(unread)),
+    }
 }
 
 /// Takes entries of what is gone out of the storage, if they are many.
@@ -107,11 +110,12 @@ fn report(summary: &Summary, ledger: &Ledger, seconds: f64, to: &mut impl Write)
     let rate = grouped((done.pairs as f64 / seconds.max(1e-3)) as u64);
     writeln!(
         to,
-        "{} put in, {} taken out, {} unchanged, {} not text; {} in {seconds:.1} s ({rate} pairs/s); {} in the index",
+        "{} put in, {} taken out, {} unchanged, {} not text, {} not read; {} in {seconds:.1} s ({rate} pairs/s); {} in the index",
         counted(done.documents, "document", "documents"),
         grouped(done.removed),
         counted(summary.unchanged, "file", "files"),
         grouped(done.binary),
+        grouped(summary.problem_count),
         counted(done.pairs, "pair", "pairs"),
         counted(ledger.len() as u64, "file", "files"),
     )

@@ -38,7 +38,7 @@ use std::process::ExitCode;
         from who has this machine.",
     after_help = "Queries: (whale OR ship) AND NOT \"old captain\" from:alice date:2001..2003 size:>10k\n\
         docs/search.md has the whole language. Exit codes: 0 done, a query that finds nothing too, 1 failed, 2 usage or query, \
-        3 keyring, 4 store, 5 network, 130 stopped."
+        3 keyring, 4 store, 5 network, 6 something could not be read and all else is indexed, 130 stopped."
 )]
 struct Arguments {
     #[command(subcommand)]
