@@ -4,7 +4,7 @@ use crate::command::{found, index, names, search, write};
 use crate::process::{Ended, command, run};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn at(store: &Path, path: &Path) -> Ended {
     let mut index = command("arras-search", "warn");
@@ -55,6 +55,22 @@ fn what_was_not_read_is_counted_and_has_an_exit_code() {
     let all = index(folder, &[]);
     assert_eq!(all.code, Some(0), "{}", all.stderr);
     assert!(all.stderr.contains("1 file unchanged, 0 not text, 0 not read;"), "{}", all.stderr);
+}
+
+#[test]
+fn who_hears_no_more_is_told_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for file in 0..20 {
+        write(folder, &format!("{file}.txt"), "the whale");
+    }
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let mut query = search(folder, "query", &["whale"]);
+    let mut child = query.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr).matches("Broken pipe").count(), 0);
+    assert_eq!(ended.status.code(), Some(0));
 }
 
 #[test]

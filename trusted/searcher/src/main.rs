@@ -23,6 +23,7 @@ use arras_schemes::bisen::query::{PADDED_MAX, Padding};
 use arras_search::language::Language;
 use arras_search::profile::Profile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -240,7 +241,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("arras search: {failure}");
+            // Nobody may be reading.
+            let _ = writeln!(io::stderr(), "arras search: {failure}");
             ExitCode::from(failure.exit_code())
         }
     }

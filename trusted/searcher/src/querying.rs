@@ -23,6 +23,14 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 const TOP: u32 = 10;
 
 pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
+    match answer(arguments) {
+        // Whoever reads has enough, as `head`.
+        Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+fn answer(arguments: &QueryArguments) -> Result<(), Failure> {
     // What is wrong with it is said without starting anything.
     let formula: Formula = parse(&arguments.query)
         .map_err(|error| Failure::Query { pointer: error.pointer(&arguments.query), error })?;
