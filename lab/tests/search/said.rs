@@ -74,6 +74,61 @@ fn who_hears_no_more_is_told_nothing() {
 }
 
 #[test]
+fn why_a_text_is_not_shown_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for file in ["changed", "gone", "unreadable", "whole"] {
+        write(folder, file, "the whale");
+    }
+    assert_eq!(index(folder, &[]).code, Some(0));
+    write(folder, "changed", "the whales");
+    for file in ["gone", "unreadable"] {
+        fs::remove_file(folder.join("texts").join(file)).unwrap();
+    }
+    std::os::unix::fs::symlink("unreadable", folder.join("texts/unreadable")).unwrap();
+    let shown = run(search(folder, "query", &["whale"])).stdout;
+    for said in [
+        "changed\n      (changed since it was indexed)\n",
+        "gone\n      (is gone)\n",
+        "unreadable\n      (cannot be read: ",
+        "whole\n     1: the whale\n",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+}
+
+#[test]
+fn a_message_is_told_by_who_sent_it_when_and_about_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mail = "From: Alice \u{1b}[31m Liddell <alice@example.com>\nSubject: =?utf-8?Q?Wei=C3=9Fe?= whales\n\
+        Date: Mon, 5 Feb 2001 11:00:00 +0100\n\nthe ship\n";
+    write(folder, "inbox", &format!("From a@b Mon\n{mail}\nFrom c@d Tue\nX: y\n\nthe captain\n"));
+    write(folder, "letter.eml", &mail.replace("ship", "harpoon"));
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let told = "      Alice \u{fffd}[31m Liddell <alice@example.com>, 2001-02-05 10:00:00Z: Weiße whales\n";
+    let text = |query: &str| run(search(folder, "query", &[query])).stdout;
+    let ship = text("ship");
+    assert!(ship.contains("inbox message ") && ship.contains(told), "{ship}");
+    assert!(ship.ends_with(": the ship\n"), "{ship}");
+    let (harpoon, captain) = (text("harpoon"), text("captain"));
+    assert!(harpoon.contains(&format!("letter.eml\n{told}")), "{harpoon}");
+    assert_eq!(captain.lines().count(), 2, "{captain}");
+    for (query, has_message) in [("ship", true), ("harpoon", false)] {
+        let one = found(folder, &["--", query]).remove(0);
+        assert_eq!(one["from"], "Alice \u{1b}[31m Liddell <alice@example.com>");
+        let (subject, date) = (one["subject"].as_str(), one["date"].as_str());
+        assert_eq!((subject, date), (Some("Weiße whales"), Some("2001-02-05T10:00:00Z")));
+        assert_eq!(one.get("message").is_some(), has_message, "{one}");
+    }
+    let bare = found(folder, &["captain"]).remove(0);
+    assert!(bare.get("from").is_none() && bare.get("message").is_some(), "{bare}");
+    fs::remove_file(folder.join("texts/inbox")).unwrap();
+    assert!(text("ship").contains("      (is gone)\n"));
+    assert_eq!(found(folder, &["ship"]).len(), 1);
+}
+
+#[test]
 fn help_is_of_the_command_that_was_called_and_says_what_happens() {
     let help = |arguments: &[&str]| {
         let mut help = command("arras-search", "warn");

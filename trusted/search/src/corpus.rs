@@ -6,6 +6,7 @@
 //!
 //! What is not UTF-8 is read as ISO 8859-1, byte by byte.
 
+mod again;
 mod decoding;
 mod html;
 mod index;
@@ -15,9 +16,9 @@ mod message;
 mod read;
 mod walk;
 
+pub use again::{About, Look, Reread, reread, reread_mailbox};
 pub use index::{Counts, IndexError, Journal, Problem, Progress, Summary, index, remove};
 pub use ledger::{Entry, Ledger, LedgerError, MessageId, Place, Stamp};
-pub use read::{Reread, reread};
 pub use walk::STORE_ENTRIES;
 
 /// Bytes of a message or of an HTML file that are read; what is behind them is left out.

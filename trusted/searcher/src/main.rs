@@ -16,6 +16,7 @@ mod journal;
 mod progress;
 mod querying;
 mod serve;
+mod showing;
 mod storage;
 mod store;
 
@@ -181,7 +182,8 @@ pub(crate) struct QueryArguments {
     /// Refuse a store whose texts are in another language.
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) language: Option<Language>,
-    /// One JSON object a line, with `path`, of a message in a mailbox `message`, and if ranked `score`; no lines of text.
+    /// One JSON object a line, with `path`, of a message in a mailbox `message`, of all messages what they say of `from`, `subject` and
+    /// `date`, and if ranked `score`; no lines of text.
     #[arg(long)]
     pub(crate) json: bool,
     /// Fill the enclave's answer up, so that its length shows the host less of how many documents match: `power-of-two`, or a number of

@@ -55,6 +55,18 @@ pub struct Place {
     pub stamp: Option<Stamp>,
 }
 
+impl Place {
+    /// Whether it is a message, by where it is and how it is called.
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        self.message.is_some() || self.is_in_maildir() || super::read::ending(&self.path) == "eml"
+    }
+
+    pub(super) fn is_in_maildir(&self) -> bool {
+        Path::new(&self.name) != self.path
+    }
+}
+
 /// A step of a journal.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum Record {

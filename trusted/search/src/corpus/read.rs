@@ -1,15 +1,12 @@
-//! What is in a file: to index it, and again to show where it matches.
+//! What is in a file.
 
 use super::HELD_BYTES_MAX;
-use super::decoding::{self, Decoder};
-use super::html;
-use super::ledger::{MessageId, Place};
+use super::decoding::Decoder;
+use super::ledger::MessageId;
 use super::mbox;
-use super::message::{Messages, Reader};
-use crate::formula::Field;
+use super::message::Reader;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
-use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,7 +34,7 @@ pub(super) enum Kind {
 pub(super) struct Open {
     pub(super) kind: Kind,
     /// Bytes.
-    size: u64,
+    pub(super) size: u64,
     file: BufReader<fs::File>,
 }
 
@@ -132,93 +129,4 @@ pub(super) fn message_id(raw: &[u8]) -> MessageId {
 /// How a file's name ends, in lower case; empty if in nothing.
 pub(super) fn ending(path: &Path) -> String {
     path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default()
-}
-
-/// What became of a document that was found.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Reread {
-    /// It was read.
-    Whole,
-    /// The file is another than was indexed.
-    Changed,
-    /// The file is not there any more, or the message is not in its mailbox.
-    Gone,
-    /// The file cannot be read: what the operating system says.
-    Unreadable(String),
-}
-
-impl Display for Reread {
-    /// What a person is told instead of the text.
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole => Ok(()),
-            Self::Changed => formatter.write_str("changed since it was indexed"),
-            Self::Gone => formatter.write_str("is gone"),
-            Self::Unreadable(why) => write!(formatter, "cannot be read: {why}"),
-        }
-    }
-}
-
-/// Passes the pieces of only the texts on.
-struct Texts<'f, F: FnMut(&str)>(&'f mut F);
-
-impl<F: FnMut(&str)> Reader for Texts<'_, F> {
-    fn field(&mut self, _: Field, _: &str) {}
-
-    fn feed(&mut self, piece: &str) {
-        self.0(piece);
-    }
-
-    fn end_text(&mut self) {
-        self.0("\n");
-    }
-}
-
-/// Reads the text of a document that was found again, as it is where it was indexed, by pieces.
-pub fn reread(place: &Place, mut each: impl FnMut(&str)) -> Reread {
-    let mut read = || -> io::Result<Reread> {
-        let open = Open::new(&place.path, is_maildir_message(place))?;
-        let mut texts = Texts(&mut each);
-        if let Some(wanted) = place.message {
-            return found_message(open, wanted, &mut texts);
-        }
-        // The size alone: times of files that were copied back differ.
-        if place.stamp.is_none_or(|stamp| stamp.size != open.size) {
-            return Ok(Reread::Changed);
-        }
-        match open.kind {
-            Kind::Binary | Kind::Mailbox => return Ok(Reread::Changed),
-            Kind::Html => texts.feed(&html::text(&decoding::text(&open.held()?.0))),
-            Kind::Message => {
-                Messages::default().read(&open.held()?.0, &mut texts);
-            }
-            Kind::Text => {
-                open.text(&mut texts)?;
-            }
-        }
-        Ok(Reread::Whole)
-    };
-    read().unwrap_or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Reread::Gone,
-        _ => Reread::Unreadable(error.to_string()),
-    })
-}
-
-fn is_maildir_message(place: &Place) -> bool {
-    Path::new(&place.name) != place.path
-}
-
-fn found_message(open: Open, wanted: MessageId, texts: &mut impl Reader) -> io::Result<Reread> {
-    if open.kind != Kind::Mailbox {
-        return Ok(Reread::Changed);
-    }
-    let mut found = Reread::Gone;
-    open.messages(|raw, _| -> io::Result<()> {
-        if found == Reread::Gone && message_id(raw) == wanted {
-            found = Reread::Whole;
-            Messages::default().read(raw, texts);
-        }
-        Ok(())
-    })?;
-    Ok(found)
 }

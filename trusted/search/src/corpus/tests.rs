@@ -1,4 +1,5 @@
-use super::{Counts, IndexError, Journal, Ledger, Progress, Reread, Summary, index, remove, reread};
+use super::{About, Counts, IndexError, Journal, Ledger, Look, MessageId, Progress, Reread, Summary};
+use super::{index, remove, reread, reread_mailbox};
 use crate::condition::Condition;
 use crate::grammar::parse;
 use crate::language::Language;
@@ -120,7 +121,11 @@ impl Archive {
             .values()
             .map(|place| {
                 let mut text = String::new();
-                assert_eq!(reread(place, |piece| text.push_str(piece)), Reread::Whole, "{place:?}");
+                assert_eq!(
+                    reread(place, &mut |piece: &str| text.push_str(piece)),
+                    Reread::Whole,
+                    "{place:?}"
+                );
                 Path::new(&place.name).strip_prefix(&root).unwrap().to_str().unwrap().to_owned()
             })
             .collect();
@@ -255,14 +260,64 @@ fn what_changed_or_is_gone_is_noticed_and_nothing_else_is_read() {
         .find(&[crate::update::document_name(kept.canonicalize().unwrap().to_str().unwrap())].into());
     let place = place.into_values().next().unwrap();
     fs::write(&kept, "whales").unwrap();
-    assert_eq!(reread(&place, |_| {}), Reread::Changed);
+    assert_eq!(reread(&place, &mut |_: &str| {}), Reread::Changed);
     fs::remove_file(&kept).unwrap();
-    assert_eq!(reread(&place, |_| {}), Reread::Gone);
+    assert_eq!(reread(&place, &mut |_: &str| {}), Reread::Gone);
     // What cannot be read is not said to have changed.
     std::os::unix::fs::symlink(&kept, &kept).unwrap();
-    let unreadable = reread(&place, |_| {});
+    let unreadable = reread(&place, &mut |_: &str| {});
     assert!(matches!(&unreadable, Reread::Unreadable(why) if why.contains("symbolic links")), "{unreadable}");
     assert!(unreadable.to_string().starts_with("cannot be read: "), "{unreadable}");
+}
+
+/// What a message says of itself, and its text.
+#[derive(Default)]
+struct Seen(About, String);
+
+impl Look for Seen {
+    fn feed(&mut self, piece: &str) {
+        self.1.push_str(piece);
+    }
+
+    fn about(&mut self, about: About) {
+        self.0 = about;
+    }
+}
+
+#[test]
+fn messages_of_a_mailbox_are_read_in_one_pass_with_what_they_say_of_themselves() {
+    let mut archive = Archive::new();
+    let lone = "Date: Mon, 5 Feb 2001 10:00:00 +0000\n\nnobody's\n";
+    let two = MESSAGE
+        .replace("From: Alice", "From: <eve@example.com>, \"\" <>, Bob,\n Alice")
+        .replace("whales", "ships");
+    let inbox = archive.write("inbox", format!("From a@b\n{MESSAGE}\nFrom c@d\n{lone}\nFrom e@f\n{two}"));
+    archive.index().unwrap();
+    let places = archive.ledger.find(&archive.oracle.published.keys().copied().collect());
+    let absent = MessageId([7; 16]);
+    let wanted = places.values().filter_map(|place| place.message).chain([absent]).collect();
+    let read = reread_mailbox(&inbox, &wanted, Seen::default);
+    assert_eq!((read.len(), &read[&absent].1), (4, &Reread::Gone));
+    let mut told: Vec<_> = read
+        .values()
+        .map(|(seen, _)| (seen.0.from.as_str(), seen.0.subject.as_str(), seen.0.date()))
+        .collect();
+    told.sort();
+    let date = Some("2001-02-05T10:00:00Z".to_owned());
+    let senders = "eve@example.com, Bob, Alice Liddell <alice@example.com>";
+    assert_eq!(
+        told,
+        [
+            ("", "", None),
+            ("", "", date.clone()),
+            ("Alice Liddell <alice@example.com>", "Weiße whales", date.clone()),
+            (senders, "Weiße ships", date),
+        ]
+    );
+    assert!(read.values().any(|(seen, outcome)| *outcome == Reread::Whole && seen.1.contains("nobody's")));
+    fs::write(&inbox, "no mailbox").unwrap();
+    let read = reread_mailbox(&inbox, &wanted, Seen::default);
+    assert!(read.len() == 4 && read.values().all(|(_, outcome)| *outcome == Reread::Changed));
 }
 
 #[test]
@@ -272,13 +327,14 @@ fn a_message_that_has_left_its_mailbox_is_gone() {
     archive.index().unwrap();
     let places = archive.ledger.find(&archive.oracle.published.keys().copied().collect());
     fs::write(&inbox, mailbox(&["ship"])).unwrap();
-    let mut outcomes: Vec<String> = places.values().map(|place| reread(place, |_| {}).to_string()).collect();
+    let mut outcomes: Vec<String> =
+        places.values().map(|place| reread(place, &mut |_: &str| {}).to_string()).collect();
     outcomes.sort();
     assert_eq!(outcomes, ["", "is gone"]);
     fs::write(&inbox, "no mailbox any more").unwrap();
-    assert!(places.values().all(|place| reread(place, |_| {}) == Reread::Changed));
+    assert!(places.values().all(|place| reread(place, &mut |_: &str| {}) == Reread::Changed));
     fs::remove_file(&inbox).unwrap();
-    assert!(places.values().all(|place| reread(place, |_| {}) == Reread::Gone));
+    assert!(places.values().all(|place| reread(place, &mut |_: &str| {}) == Reread::Gone));
 }
 
 fn mailbox(messages: &[&str]) -> String {
@@ -429,7 +485,7 @@ fn what_is_no_file_is_not_opened() {
     let places = archive.ledger.find(&archive.oracle.published.keys().copied().collect());
     fs::rename(&pipe, archive.folder.path().join("a.txt")).unwrap();
     for place in places.values() {
-        assert_eq!(reread(place, |_| {}).to_string(), "cannot be read: it is no regular file");
+        assert_eq!(reread(place, &mut |_: &str| {}).to_string(), "cannot be read: it is no regular file");
     }
 }
 
