@@ -2,6 +2,7 @@
 
 use super::store_error;
 use arras_documents::filter::{Expr, Filter, Test};
+use arras_documents::shown::shown_document;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_documents::{limits, order, path};
 use arras_service::examined;

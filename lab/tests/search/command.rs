@@ -23,7 +23,7 @@ pub(crate) fn index(folder: &Path, arguments: &[&str]) -> Ended {
 }
 
 /// What a query finds: the lines of its output as JSON.
-fn found(folder: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
+pub(crate) fn found(folder: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
     let ended = run(search(folder, "query", &[&["--json"], arguments].concat()));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -78,7 +78,7 @@ fn a_folder_and_a_mailbox_are_indexed_searched_and_kept_up_to_date() {
         "{}",
         shown.stdout
     );
-    assert!(shown.stderr.contains("1 documents match"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("1 document matches"), "{}", shown.stderr);
     for (padding, count) in [("power-of-two", 2), ("64", 2), ("1", 1)] {
         assert_eq!(found(folder, &["--padding", padding, "whale"]).len(), count, "{padding}");
     }
@@ -90,7 +90,7 @@ fn a_folder_and_a_mailbox_are_indexed_searched_and_kept_up_to_date() {
     write(folder, "moby.txt", "a harpoon");
     fs::remove_file(folder.join("texts/notes/captain.md")).unwrap();
     let changed = index(folder, &[]);
-    assert!(changed.stderr.contains("1 documents put in, 1 taken out"), "{}", changed.stderr);
+    assert!(changed.stderr.contains("1 document put in, 1 taken out"), "{}", changed.stderr);
     assert_eq!(names(folder, "ship"), [""; 0]);
     assert_eq!(names(folder, "harpoon"), ["moby.txt"]);
     let removed = index(folder, &["--remove"]);

@@ -13,6 +13,7 @@ mod hosted;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod process;
+mod said;
 mod serve;
 mod spilled;
 mod storage;

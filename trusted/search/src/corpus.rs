@@ -6,7 +6,9 @@
 //!
 //! What is not UTF-8 is read as ISO 8859-1, byte by byte.
 
+mod again;
 mod decoding;
+mod html;
 mod index;
 mod ledger;
 mod mbox;
@@ -14,9 +16,10 @@ mod message;
 mod read;
 mod walk;
 
+pub use again::{About, Look, Reread, reread, reread_mailbox};
 pub use index::{Counts, IndexError, Journal, Problem, Progress, Summary, index, remove};
 pub use ledger::{Entry, Ledger, LedgerError, MessageId, Place, Stamp};
-pub use read::{Reread, reread};
+pub use walk::STORE_ENTRIES;
 
 /// Bytes of a message or of an HTML file that are read; what is behind them is left out.
 pub const HELD_BYTES_MAX: usize = 64 << 20;

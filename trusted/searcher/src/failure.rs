@@ -1,5 +1,6 @@
 //! Why the command failed: one line a person can act on, or of a query three.
 
+use crate::progress::grouped;
 use arras_attestation::channel::ChannelError;
 use arras_keys::KeyringError;
 use arras_search::condition::SaysNothing;
@@ -43,6 +44,12 @@ pub(crate) enum Failure {
          which completes it"
     )]
     Unrecorded(u64),
+    /// The store that is to be made is a folder with others' files.
+    #[error(
+        "{}: the folder is not empty, and no store of arras search: name one that is empty or not there",
+        .0.display()
+    )]
+    NotEmpty(PathBuf),
     /// The store cannot be used.
     #[error("{path}: {what}")]
     Store { path: PathBuf, what: String },
@@ -61,6 +68,9 @@ pub(crate) enum Failure {
     /// The terminal or a pipe.
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
+    /// All was done but for so many files and folders.
+    #[error("{} could not be read (above); the index has of it what it had", grouped(*.0))]
+    Unread(u64),
     /// It was stopped.
     #[error("stopped; what is done is kept, and the same command goes on from there")]
     Stopped,
@@ -82,7 +92,7 @@ impl Failure {
         match self {
             Self::Print(_) => 1,
             Self::Query { .. } | Self::SaysNothing(_) | Self::Unanswerable(_) => 2,
-            Self::Index(IndexError::NoPath { .. }) => 2,
+            Self::Index(IndexError::NoPath { .. }) | Self::NotEmpty(_) => 2,
             Self::Service(ServiceError::Profile(_)) => 2,
             Self::Keyring(_) => 3,
             Self::Host { is_of_the_store: true, .. }
@@ -102,6 +112,7 @@ impl Failure {
             | Self::Network { .. }
             | Self::Channel(_)
             | Self::Process(_) => 5,
+            Self::Unread(_) => 6,
             Self::Stopped => 130,
         }
     }

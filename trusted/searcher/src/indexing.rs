@@ -4,7 +4,7 @@ use crate::IndexArguments;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::journal::{JournalFile, Opened};
-use crate::progress::{Shown, grouped};
+use crate::progress::{Shown, counted, grouped};
 use crate::store::{self, COLLECTION, Store};
 use arras_protocol::text::name;
 use arras_schemes::bisen::message::Refused;
@@ -61,14 +61,20 @@ fn bring_up(
     if summary.stopped {
         return Err(Failure::Stopped);
     }
+    compact(&mut collection)?;
+    match summary.problem_count {
+        0 => Ok(()),
+        unread => Err(Failure::Unread(unread)),
+    }
+}
+
+/// Takes entries of what is gone out of the storage, if they are many.
+fn compact(collection: &mut Collection<'_, Connection>) -> io::Result<()> {
     match collection.compact(COLLECTION) {
         Ok(0) => {}
         Ok(removed) => {
-            let removed = grouped(removed);
-            writeln!(
-                io::stderr(),
-                "{removed} stored entries of documents that are gone or were replaced are removed"
-            )?;
+            let removed = counted(removed, "stored entry", "stored entries");
+            writeln!(io::stderr(), "{removed} of documents that are gone or were replaced are removed")?;
         }
         // All is indexed; the next run tries it again.
         Err(error) => {
@@ -99,27 +105,27 @@ fn report(summary: &Summary, ledger: &Ledger, seconds: f64, to: &mut impl Write)
     for problem in &summary.problems {
         writeln!(to, "not read: {}: {}", name(&problem.path.display().to_string()), problem.what)?;
     }
+    for left_out in &summary.left_out {
+        writeln!(to, "left out: {}: {}", name(&left_out.path.display().to_string()), left_out.what)?;
+    }
     let more = summary.problem_count - summary.problems.len() as u64;
     if more > 0 {
         writeln!(to, "not read: {} more", grouped(more))?;
     }
     if done.cut > 0 {
-        writeln!(
-            to,
-            "too large to be indexed whole: {} documents (docs/search.md, limits)",
-            grouped(done.cut)
-        )?;
+        let cut = counted(done.cut, "document", "documents");
+        writeln!(to, "too large to be indexed whole: {cut} (docs/search.md, limits)")?;
     }
+    let rate = grouped((done.pairs as f64 / seconds.max(1e-3)) as u64);
     writeln!(
         to,
-        "{} documents put in, {} taken out, {} files unchanged, {} not text; {} pairs in {seconds:.1} s ({} pairs/s); {} files in \
-         the index",
-        grouped(done.documents),
+        "{} put in, {} taken out, {} unchanged, {} not text, {} not read; {} in {seconds:.1} s ({rate} pairs/s); {} in the index",
+        counted(done.documents, "document", "documents"),
         grouped(done.removed),
-        grouped(summary.unchanged),
+        counted(summary.unchanged, "file", "files"),
         grouped(done.binary),
-        grouped(done.pairs),
-        grouped((done.pairs as f64 / seconds.max(1e-3)) as u64),
-        grouped(ledger.len() as u64),
+        grouped(summary.problem_count),
+        counted(done.pairs, "pair", "pairs"),
+        counted(ledger.len() as u64, "file", "files"),
     )
 }

@@ -16,6 +16,7 @@ mod journal;
 mod progress;
 mod querying;
 mod serve;
+mod showing;
 mod storage;
 mod store;
 
@@ -23,6 +24,7 @@ use arras_schemes::bisen::query::{PADDED_MAX, Padding};
 use arras_search::language::Language;
 use arras_search::profile::Profile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,13 +32,15 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     name = "arras search",
+    bin_name = "arras search",
     version,
     about = "Boolean search over folders of files and mailboxes",
     long_about = "Boolean search over folders of files and mailboxes: an index that an isolated execution environment keeps \
         sealed. Host and enclave are started as processes; this release's enclave is an ordinary process, which protects nothing \
         from who has this machine.",
     after_help = "Queries: (whale OR ship) AND NOT \"old captain\" from:alice date:2001..2003 size:>10k\n\
-        docs/search.md has the whole language. Exit codes: 0 done, 1 failed, 2 usage or query, 3 keyring, 4 store, 5 network."
+        docs/search.md has the whole language. Exit codes: 0 done, a query that finds nothing too, 1 failed, 2 usage or query, \
+        3 keyring, 4 store, 5 network, 6 something could not be read and all else is indexed, 130 stopped."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -169,16 +173,17 @@ pub(crate) struct QueryArguments {
     /// The store of `arras search index`.
     #[arg(long, value_name = "DIR")]
     pub(crate) store: PathBuf,
-    /// Rank what is found, and print the best N only.
+    /// Rank what is found, and print the best N only [default with --rank: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) top: Option<u32>,
-    /// By what to rank.
-    #[arg(long, value_name = "FORMULA", default_value = "bm25", requires = "top")]
-    pub(crate) rank: Rank,
+    /// By what to rank [default with --top: bm25]
+    #[arg(long, value_name = "FORMULA")]
+    pub(crate) rank: Option<Rank>,
     /// Refuse a store whose texts are in another language.
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) language: Option<Language>,
-    /// One JSON object a line, with `path`, of a message in a mailbox `message`, and if ranked `score`; no lines of text.
+    /// One JSON object a line, with `path`, of a message in a mailbox `message`, of all messages what they say of `from`, `subject` and
+    /// `date`, and if ranked `score`; no lines of text.
     #[arg(long)]
     pub(crate) json: bool,
     /// Fill the enclave's answer up, so that its length shows the host less of how many documents match: `power-of-two`, or a number of
@@ -238,7 +243,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("arras search: {failure}");
+            // Nobody may be reading.
+            let _ = writeln!(io::stderr(), "arras search: {failure}");
             ExitCode::from(failure.exit_code())
         }
     }

@@ -3,7 +3,7 @@
 use arras_search::corpus::{Counts, Progress};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Between two lines in a terminal.
@@ -53,8 +53,8 @@ impl Progress for Shown {
         let _ = io::stderr().flush();
     }
 
-    fn stop(&mut self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 }
 
@@ -65,8 +65,9 @@ fn line(done: &Counts, files: u64, bytes: u64, elapsed: Duration) -> String {
     let left = if part > 0.0 { seconds * (1.0 - part) / part } else { 0.0 };
     let rate = (done.pairs as f64 / seconds) as u64;
     format!(
-        "{} of {files} files, {:.0}%, {} pairs/s, {} left",
+        "{} of {}, {:.0}%, {} pairs/s, {} left",
         done.files,
+        counted(files, "file", "files"),
         part * 100.0,
         grouped(rate),
         span(left)
@@ -86,6 +87,11 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
+/// A number with what is counted: one, or several.
+pub(crate) fn counted(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { several })
+}
+
 fn span(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     match seconds {
@@ -97,7 +103,7 @@ fn span(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{grouped, line};
+    use super::{counted, grouped, line};
     use arras_search::corpus::Counts;
     use std::time::Duration;
 
@@ -108,6 +114,10 @@ mod tests {
         assert_eq!(shown, "3 of 12 files, 25%, 41,133 pairs/s, 1 min 30 s left");
         let end = line(&Counts::default(), 0, 0, Duration::ZERO);
         assert_eq!(end, "0 of 0 files, 100%, 0 pairs/s, 0 s left");
+        assert_eq!(
+            [0, 1, 2000].map(|number| counted(number, "file", "files")),
+            ["0 files", "1 file", "2,000 files"]
+        );
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -33,6 +33,9 @@ impl Store {
     /// Opens a store, or makes one.
     pub(crate) fn create(folder: &Path, storage: &StorageArguments) -> Result<Self, Failure> {
         let client = folder.join("client");
+        if !may_be_store(folder) {
+            return Err(Failure::NotEmpty(folder.into()));
+        }
         private::make_directory(&client).map_err(|error| failed(&client, &error))?;
         let lock = lock(&client.join("lock"))?;
         // The host has kept nothing yet, no counter either.
@@ -97,6 +100,17 @@ impl Store {
         let (mut host, mut connection) = self.start()?;
         work(&mut connection).map_err(|failure| host.explained(failure))
     }
+}
+
+/// Whether a folder is a store, one that was begun, or one that may be made: nobody's files lie there.
+fn may_be_store(folder: &Path) -> bool {
+    let names = |folder: &Path| -> Vec<_> {
+        std::fs::read_dir(folder).map_or(Vec::new(), |all| all.flatten().map(|one| one.file_name()).collect())
+    };
+    let client = folder.join("client");
+    // The first that a store has is its lock.
+    client.join("lock").is_file()
+        || names(folder).iter().all(|name| name == "client" && client.is_dir() && names(&client).is_empty())
 }
 
 /// One process at a time uses a store.

@@ -1,6 +1,7 @@
 //! Brings an index up to what is on the disk.
 
 use super::decoding;
+use super::html;
 use super::ledger::{self, Entry, Ledger, MessageId, Record, Stamp};
 use super::message::{Messages, Reader};
 use super::read::{self, Kind, Open};
@@ -10,10 +11,10 @@ use crate::formula::Field;
 use crate::service::{Collection, SearchService, ServiceError};
 use crate::update::{Filler, Numbers, document_name};
 use arras_schemes::bisen::update::Update;
-use mail_parser::decoders::html::html_to_text;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -38,8 +39,8 @@ pub trait Progress {
     fn begin(&mut self, files: u64, bytes: u64);
     /// So much is done, and durable.
     fn advance(&mut self, done: &Counts);
-    /// Whether to stop with what is under way done.
-    fn stop(&mut self) -> bool;
+    /// Set when the run is to stop with the file that is read done: it is looked at before each.
+    fn stop(&self) -> Arc<AtomicBool>;
 }
 
 /// What was done.
@@ -87,6 +88,8 @@ pub struct Summary {
     pub problems: Vec<Problem>,
     /// How many there are in all.
     pub problem_count: u64,
+    /// What was met and is not entered, and why.
+    pub left_out: Vec<Problem>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
 }
@@ -124,7 +127,10 @@ pub fn index<S: SearchService>(
     journal: &mut dyn Journal,
     progress: &mut dyn Progress,
 ) -> Result<Summary, IndexError> {
-    let (work, mut summary) = plan(ledger, roots)?;
+    let (work, mut summary) = plan(ledger, roots, &progress.stop())?;
+    if summary.stopped {
+        return Ok(summary);
+    }
     progress.begin(work.files.len() as u64, work.files.iter().map(|(file, _)| file.size).sum());
     run(collection, ledger, work, journal, progress, &mut summary)?;
     Ok(summary)
@@ -174,14 +180,17 @@ struct Work {
     files: Vec<(File, Option<Entry>)>,
 }
 
-fn plan(ledger: &Ledger, roots: &[PathBuf]) -> Result<(Work, Summary), IndexError> {
-    let mut found = Found::default();
+fn plan(ledger: &Ledger, roots: &[PathBuf], stop: &AtomicBool) -> Result<(Work, Summary), IndexError> {
+    let mut found = Found::new(stop);
     let mut absolute = Vec::new();
     for root in roots {
         let wrong = |source| IndexError::NoPath { path: root.clone(), source };
         let path = root.canonicalize().map_err(wrong)?;
         walk::walk(&path, &mut found).map_err(wrong)?;
         absolute.push(path);
+    }
+    if found.is_stopped() {
+        return Ok((Work::default(), Summary { stopped: true, ..Summary::default() }));
     }
     found.files.sort_by(|one, other| one.name.cmp(&other.name));
     found.files.dedup_by(|one, other| one.name == other.name);
@@ -195,7 +204,7 @@ fn plan(ledger: &Ledger, roots: &[PathBuf]) -> Result<(Work, Summary), IndexErro
     }
     gone.sort_by(|one, other| one.0.cmp(&other.0));
     gone.dedup_by(|one, other| one.0 == other.0);
-    let mut summary = Summary::default();
+    let mut summary = Summary { left_out: found.left_out, ..Summary::default() };
     let mut files = Vec::new();
     for file in found.files {
         let entry = ledger.get(&file.name);
@@ -237,7 +246,7 @@ fn run<S: SearchService>(
     progress: &mut dyn Progress,
     summary: &mut Summary,
 ) -> Result<(), IndexError> {
-    let stopping = AtomicBool::new(false);
+    let stopping = progress.stop();
     let (sender, receiver): (_, Receiver<Batch>) = sync_channel(READY_MAX);
     let (opened, language) = (&collection.opened, collection.profile.language);
     let mut producer = Producer {
@@ -264,9 +273,6 @@ fn run<S: SearchService>(
             batch.problems.into_iter().for_each(|problem| summary.add(problem));
             summary.done = batch.done;
             progress.advance(&summary.done);
-            if progress.stop() {
-                stopping.store(true, Ordering::Relaxed);
-            }
         }
         // It sends no more, so it has ended, and it does not panic but by a defect.
         summary.stopped = matches!(reading.join(), Ok(Err(Ended::Stopped)));
@@ -385,7 +391,7 @@ impl Producer<'_> {
             Kind::Text => open.text(&mut self.collector)?,
             Kind::Html => {
                 let (bytes, more, content) = open.held()?;
-                self.collector.feed(&html_to_text(&decoding::text(&bytes)));
+                self.collector.feed(&html::text(&decoding::text(&bytes)));
                 cut = more > 0;
                 content
             }

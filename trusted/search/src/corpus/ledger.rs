@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The first half of the SHA-256 of a message: what tells the messages of a mailbox apart.
+/// The first half of the SHA-256 of a message without the ends of its last line: what tells the messages of a mailbox apart.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct MessageId(pub [u8; 16]);
 
@@ -53,6 +53,18 @@ pub struct Place {
     pub message: Option<MessageId>,
     /// How the file was.
     pub stamp: Option<Stamp>,
+}
+
+impl Place {
+    /// Whether it is a message, by where it is and how it is called.
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        self.message.is_some() || self.is_in_maildir() || super::read::ending(&self.path) == "eml"
+    }
+
+    pub(super) fn is_in_maildir(&self) -> bool {
+        Path::new(&self.name) != self.path
+    }
 }
 
 /// A step of a journal.

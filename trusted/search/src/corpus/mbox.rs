@@ -1,7 +1,7 @@
 //! Messages of an mbox: each begins behind a line `From `, at the beginning or after an empty line, that a header follows.
 //!
 //! Where a `From ` line in a message is not quoted by `>` and a colon is in the line behind it, two messages are seen: the format has
-//! no way to tell. One `>` of a quoted `From ` line is taken away.
+//! no way to tell. The empty line before `From ` is the separator's, and so is one at the end. One `>` of a quoted `From ` line is taken away.
 
 use super::HELD_BYTES_MAX;
 use std::io::{self, BufRead, Read};
@@ -36,6 +36,8 @@ pub(super) fn messages<E: From<io::Error>>(
 ) -> Result<(), E> {
     let (mut message, mut line, mut held) = (Vec::new(), Vec::new(), Vec::new());
     let (mut in_message, mut after_empty, mut read) = (false, true, 0);
+    // An empty line, which is the message's if more of it follows.
+    let mut empty = Vec::new();
     loop {
         line.clear();
         line.append(&mut held);
@@ -53,21 +55,33 @@ pub(super) fn messages<E: From<io::Error>>(
                     each(&message, read)?;
                 }
                 message.clear();
+                empty.clear();
                 in_message = true;
                 after_empty = false;
                 continue;
             }
         }
+        add(&mut message, &empty);
+        empty.clear();
         after_empty = line == b"\n" || line == b"\r\n";
+        if after_empty {
+            empty.append(&mut line);
+            continue;
+        }
         let quotes = line.iter().take_while(|byte| **byte == b'>').count();
         let from = usize::from(quotes > 0 && begins(&line[quotes..]));
-        let room = HELD_BYTES_MAX - message.len();
-        message.extend_from_slice(&line[from..line.len().min(from + room)]);
+        add(&mut message, &line[from..]);
     }
     if in_message {
         each(&message, read)?;
     }
     Ok(())
+}
+
+/// Adds to a message what there is room for.
+fn add(message: &mut Vec<u8>, line: &[u8]) {
+    let room = HELD_BYTES_MAX - message.len();
+    message.extend_from_slice(&line[..line.len().min(room)]);
 }
 
 /// A line, or of a very long one a part; how many bytes.
@@ -98,9 +112,17 @@ mod tests {
         assert!(is_mbox(mbox));
         let found = read(mbox);
         assert_eq!(found.len(), 3, "{found:?}");
-        assert_eq!(found[0], "Subject: one\n\nFrom here to there\nno header\nFrom quoted\n\n");
-        assert_eq!(found[1], "Subject: two\r\n\r\nbody\r\n\r\n");
+        assert_eq!(found[0], "Subject: one\n\nFrom here to there\nno header\nFrom quoted\n");
+        assert_eq!(found[1], "Subject: two\r\n\r\nbody\r\n");
         assert_eq!(found[2], "X: y\n\n>From twice\nFrom in a paragraph\nA: b\n");
+    }
+
+    #[test]
+    fn an_empty_line_is_the_messages_if_more_of_it_follows() {
+        let mbox = b"From a@b\nA: b\n\none\n\n\ntwo\n\n\nFrom c@d\nA: b\n\nbody\n\n";
+        assert_eq!(read(mbox), ["A: b\n\none\n\n\ntwo\n\n", "A: b\n\nbody\n"]);
+        // Without a text, the empty line behind the headers is the separator, too.
+        assert_eq!(read(b"From a@b\nA: b\n\nFrom c@d\nA: b"), ["A: b\n", "A: b"]);
     }
 
     #[test]
@@ -123,6 +145,6 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        assert_eq!(lengths, [HELD_BYTES_MAX, 15]);
+        assert_eq!(lengths, [HELD_BYTES_MAX, 14]);
     }
 }

@@ -1,7 +1,7 @@
 //! A message as a document: its headers as fields, its texts one after the other.
 
+use super::html;
 use crate::formula::Field;
-use mail_parser::decoders::html::html_to_text;
 use mail_parser::{Address, Message, MessageParser, PartType};
 
 /// Messages one within another that are read.
@@ -56,15 +56,11 @@ fn texts(message: &Message<'_>, depth: usize, reader: &mut impl Reader) {
     if let Some(subject) = message.subject() {
         text(subject, reader);
     }
-    for body in 0..message.text_body_count() {
-        if let Some(body) = message.body_text(body) {
-            text(&body, reader);
-        }
-    }
-    for part in message.attachments() {
+    // Not as the library makes them of HTML: it joins the words of neighbouring blocks.
+    for part in message.text_bodies().chain(message.attachments()) {
         match &part.body {
             PartType::Text(body) => text(body, reader),
-            PartType::Html(body) => text(&html_to_text(body), reader),
+            PartType::Html(body) => text(&html::text(body), reader),
             PartType::Message(inner) if depth < DEPTH_MAX => texts(inner, depth + 1, reader),
             PartType::Message(_)
             | PartType::Binary(_)

@@ -1,21 +1,24 @@
-//! What is in a file: to index it, and again to show where it matches.
+//! What is in a file.
 
-use super::decoding::{self, Decoder};
-use super::ledger::{MessageId, Place};
+use super::HELD_BYTES_MAX;
+use super::decoding::Decoder;
+use super::ledger::MessageId;
 use super::mbox;
-use super::message::{Messages, Reader};
-use super::{HELD_BYTES_MAX, Stamp};
-use crate::formula::Field;
-use mail_parser::decoders::html::html_to_text;
+use super::message::Reader;
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Bytes of a file that are read at once, and by which its kind is told.
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes at the beginning among which none is zero in text.
 const TEXT_BYTES: usize = 8 << 10;
+
+/// Why what is no file is not read.
+pub(super) const NO_FILE: &str = "it is no regular file";
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,13 +33,23 @@ pub(super) enum Kind {
 /// A file at its beginning.
 pub(super) struct Open {
     pub(super) kind: Kind,
+    /// Bytes.
+    pub(super) size: u64,
     file: BufReader<fs::File>,
 }
 
 impl Open {
     /// Opens a file and tells what it is.
     pub(super) fn new(path: &Path, is_message: bool) -> io::Result<Self> {
-        let mut file = BufReader::with_capacity(PIECE_BYTES, fs::File::open(path)?);
+        // A pipe that nobody writes into, or a file of a device, is not waited for.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let file = fs::File::options().read(true).custom_flags(nonblocking).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other(NO_FILE));
+        }
+        let size = metadata.len();
+        let mut file = BufReader::with_capacity(PIECE_BYTES, file);
         let beginning = file.fill_buf()?;
         let ending = ending(path);
         let kind = if is_message || ending == "eml" {
@@ -50,7 +63,7 @@ impl Open {
         } else {
             Kind::Text
         };
-        Ok(Self { kind, file })
+        Ok(Self { kind, size, file })
     }
 
     /// Reads a text to its end. The first half of the SHA-256 of its bytes.
@@ -105,86 +118,15 @@ fn half(hash: Sha256) -> [u8; 16] {
     halves[0]
 }
 
-/// What tells a message from the others of its mailbox.
+/// What tells a message from the others of its mailbox: not how its last line ends, which the end of the mailbox may leave out.
 pub(super) fn message_id(raw: &[u8]) -> MessageId {
+    let ends = raw.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
     let mut hash = Sha256::new();
-    hash.update(raw);
+    hash.update(&raw[..raw.len() - ends]);
     MessageId(half(hash))
 }
 
 /// How a file's name ends, in lower case; empty if in nothing.
 pub(super) fn ending(path: &Path) -> String {
     path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default()
-}
-
-/// What became of a document that was found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Reread {
-    /// It was read.
-    Whole,
-    /// The file is gone, or another than was indexed, or cannot be read.
-    Changed,
-}
-
-/// Passes the pieces of only the texts on.
-struct Texts<'f, F: FnMut(&str)>(&'f mut F);
-
-impl<F: FnMut(&str)> Reader for Texts<'_, F> {
-    fn field(&mut self, _: Field, _: &str) {}
-
-    fn feed(&mut self, piece: &str) {
-        self.0(piece);
-    }
-
-    fn end_text(&mut self) {
-        self.0("\n");
-    }
-}
-
-/// Reads the text of a document that was found again, as it is where it was indexed, by pieces.
-pub fn reread(place: &Place, mut each: impl FnMut(&str)) -> Reread {
-    let is_unchanged = || {
-        let now = fs::metadata(&place.path).ok()?;
-        let stamp: Stamp = place.stamp?;
-        // The size alone: times of files that were copied back differ, and a mailbox grows at its end.
-        Some(place.message.is_some() || now.len() == stamp.size)
-    };
-    let mut read = || -> io::Result<bool> {
-        let open = Open::new(&place.path, is_maildir_message(place))?;
-        let mut texts = Texts(&mut each);
-        if let Some(wanted) = place.message {
-            return found_message(open, wanted, &mut texts);
-        }
-        match open.kind {
-            Kind::Binary | Kind::Mailbox => return Ok(false),
-            Kind::Html => texts.feed(&html_to_text(&decoding::text(&open.held()?.0))),
-            Kind::Message => {
-                Messages::default().read(&open.held()?.0, &mut texts);
-            }
-            Kind::Text => {
-                open.text(&mut texts)?;
-            }
-        }
-        Ok(true)
-    };
-    let whole = is_unchanged() == Some(true) && read().unwrap_or(false);
-    if whole { Reread::Whole } else { Reread::Changed }
-}
-
-fn is_maildir_message(place: &Place) -> bool {
-    Path::new(&place.name) != place.path
-}
-
-fn found_message(open: Open, wanted: MessageId, texts: &mut impl Reader) -> io::Result<bool> {
-    let mut found = false;
-    if open.kind == Kind::Mailbox {
-        open.messages(|raw, _| -> io::Result<()> {
-            if !found && message_id(raw) == wanted {
-                found = true;
-                Messages::default().read(raw, texts);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(found)
 }

@@ -3,7 +3,8 @@
 use super::searching::{Document, Found, Query, Wrong};
 use crate::failure::Failure;
 use crate::host::Seen;
-use crate::progress::grouped;
+use crate::progress::{counted, grouped};
+use crate::querying::told;
 use arras_search::grammar::QueryError;
 use arras_search::snippets::Snippet;
 use std::fmt::{Display, Write};
@@ -40,10 +41,9 @@ pub(super) fn empty(query: &Query) -> String {
 
 /// The page of what was found.
 pub(super) fn found(query: &Query, found: &Found) -> String {
-    let count = grouped(u64::from(found.matches));
-    let noun = if found.matches == 1 { "document matches" } else { "documents match" };
+    let said = counted(u64::from(found.matches), "document matches", "documents match");
     let mut main = format!(
-        "<section aria-labelledby=\"results\"><h2 id=\"results\">{count} {noun}</h2>{}<ol class=\"results\">",
+        "<section aria-labelledby=\"results\"><h2 id=\"results\">{said}</h2>{}<ol class=\"results\">",
         if found.documents.len() + found.unrecorded < found.matches as usize {
             format!("<p class=\"note\">The best {} are shown.</p>", grouped(found.documents.len() as u64))
         } else {
@@ -60,7 +60,7 @@ pub(super) fn found(query: &Query, found: &Found) -> String {
     found.documents.iter().for_each(|one| document(one, &mut main));
     main.push_str("</ol></section>");
     main += &seen(found);
-    whole(query, &format!("{count} {noun}"), false, &main)
+    whole(query, &said, false, &main)
 }
 
 /// The page of a query that cannot be answered.
@@ -102,9 +102,14 @@ fn document(document: &Document, to: &mut String) {
         let _ = write!(to, "message {} &middot; ", Escaped(message));
     }
     let _ = write!(to, "score {:.3}</p>", document.score);
-    match &document.lines {
-        None => to.push_str("<p class=\"note\">changed since it was indexed</p>"),
-        Some(lines) => lines.iter().for_each(|line| snippet(line, to)),
+    if let Some(told) = document.shown.about.as_ref().and_then(told) {
+        let _ = write!(to, "<p class=\"note\">{}</p>", Escaped(&told));
+    }
+    match &document.shown.lines {
+        Err(why) => {
+            let _ = write!(to, "<p class=\"note\">{}</p>", Escaped(&why.to_string()));
+        }
+        Ok(lines) => lines.iter().for_each(|line| snippet(line, to)),
     }
     to.push_str("</li>");
 }
@@ -193,6 +198,8 @@ fn whole(query: &Query, title: &str, invalid: bool, main: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::showing::Shown;
+    use arras_search::corpus::About;
     use arras_search::grammar::parse;
     use std::time::Duration;
 
@@ -203,16 +210,13 @@ mod tests {
     #[test]
     fn what_comes_from_elsewhere_is_escaped() {
         let evil = "<script>alert('1')</script>\"&";
+        let about = About { from: evil.into(), subject: format!("{evil}\n"), sent: Some(0) };
+        let line = Snippet { line: 3, text: format!("{evil}whale"), marks: vec![0..8, 29..34], found: 1 };
         let document = Document {
             path: evil.into(),
             message: Some(evil.into()),
             score: 1.5,
-            lines: Some(vec![Snippet {
-                line: 3,
-                text: format!("{evil}whale"),
-                marks: vec![0..8, 29..34],
-                found: 1,
-            }]),
+            shown: Shown { about: Some(about), lines: Ok(vec![line]) },
         };
         let found = Found {
             documents: vec![document],
@@ -226,6 +230,8 @@ mod tests {
             assert!(!page.contains("<script") && !page.contains("alert('1')"), "{page}");
         }
         assert!(pages[0].contains("<mark>&lt;script&gt;</mark>alert(&#39;1&#39;)"), "{}", pages[0]);
+        let told = "&amp;, 1970-01-01 00:00:00Z: &lt;script&gt;";
+        assert!(pages[0].contains(told), "{}", pages[0]);
         assert!(pages[0].contains("7 documents match") && pages[0].contains("The best 1 are shown."));
         assert!(pages[0].contains("2 of the documents that match are not in the record"), "{}", pages[0]);
         assert!(pages[0].contains("<dt>Stored entries touched</dt><dd>1,234</dd>"));

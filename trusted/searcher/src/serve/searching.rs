@@ -3,13 +3,13 @@
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::host::{Host, Seen};
+use crate::showing::{self, Showing, Shown};
 use arras_schemes::bisen::query::{Padding, Ranking};
 use arras_search::condition::Condition;
-use arras_search::corpus::{Ledger, Reread, reread};
+use arras_search::corpus::Ledger;
 use arras_search::grammar::{QueryError, parse};
 use arras_search::search::{Wanted, request};
 use arras_search::service::Collection;
-use arras_search::snippets::{Finder, Snippet};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
@@ -36,8 +36,8 @@ pub(super) struct Document {
     /// Which message of a mailbox.
     pub(super) message: Option<String>,
     pub(super) score: f32,
-    /// None if the file has changed since it was indexed.
-    pub(super) lines: Option<Vec<Snippet>>,
+    /// As it is now.
+    pub(super) shown: Shown,
 }
 
 /// What a query found.
@@ -105,15 +105,13 @@ impl Searcher<'_> {
         let places = self.ledger.find(&hits.iter().map(|hit| hit.name).collect());
         let unrecorded = hits.iter().filter(|hit| !places.contains_key(&hit.name)).count();
         let known = hits.iter().filter_map(|hit| Some((hit, places.get(&hit.name)?)));
-        let documents = known.map(|(hit, place)| {
-            let mut finder = Finder::new(&condition, language, LINES);
-            let read = reread(place, |piece| finder.feed(piece));
-            Document {
-                path: place.path.display().to_string(),
-                message: place.message.map(|message| message.to_string()),
-                score: hit.score,
-                lines: matches!(read, Reread::Whole).then(|| finder.finish()),
-            }
+        let wanted = showing::Wanted { condition: &condition, language, lines: LINES };
+        let mut showing = Showing::new(places.values(), wanted);
+        let documents = known.map(|(hit, place)| Document {
+            path: place.path.display().to_string(),
+            message: place.message.map(|message| message.to_string()),
+            score: hit.score,
+            shown: showing.show(place),
         });
         Ok(Found { documents: documents.collect(), matches, unrecorded, seen, taken })
     }
