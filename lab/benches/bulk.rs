@@ -18,7 +18,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_server::configuration::CACHE_DEFAULT;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, InsertStatement, Namespace, Query, Store};
+use arras_service::store::{Cursor, IndexDefinition, InsertStatement, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory, Sizes, Storage};
 use bson::{Document, doc};
 use clap::Parser;
@@ -153,7 +153,7 @@ async fn create_index<S: Storage, C: ServerChannel>(
     engine: &Engine<S, C>,
     plain: bool,
 ) -> Result<(), Box<dyn Error>> {
-    let request = |field: &str, options: Document| IndexRequest {
+    let request = |field: &str, options: Document| IndexDefinition {
         name: field.into(),
         key: doc! { field: 1 },
         unique: false,

@@ -21,7 +21,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Namespace, Query, Store, UpdateStatement,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Namespace, Query, Store, UpdateStatement,
 };
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
@@ -69,7 +69,7 @@ async fn open(folder: &Path) -> Result<System, Box<dyn Error>> {
 }
 
 async fn create_indexes(engine: &System, ns: &Namespace, fields: &[&str]) -> Result<(), Box<dyn Error>> {
-    let request = |field: &&str| IndexRequest {
+    let request = |field: &&str| IndexDefinition {
         name: (*field).into(),
         key: doc! { *field: 1 },
         unique: false,

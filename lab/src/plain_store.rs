@@ -8,7 +8,7 @@ use arras_documents::limits;
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, InsertStatement,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexDefinition, InsertStatement,
     Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated, WriteFailure,
 };
 use arras_service::{Fault, ServiceError};
@@ -96,7 +96,7 @@ impl Store for PlainStore {
     async fn create_indexes(
         &self,
         ns: &Namespace,
-        indexes: Vec<IndexRequest>,
+        indexes: Vec<IndexDefinition>,
         _: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let mut collections = self.lock();
@@ -108,7 +108,7 @@ impl Store for PlainStore {
         Ok((before, collection.indexes().len()))
     }
 
-    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, ServiceError> {
+    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexDefinition>, ServiceError> {
         self.lock().get(ns).map(Collection::indexes).ok_or_else(|| namespace_not_found(ns))
     }
 

@@ -1,7 +1,7 @@
 //! The indexes of the workload: one for each thing that an index can be, and for each protocol that can keep an order.
 
 use arras_planner::kinds::{Availability, OrderProtocol, of_orders};
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use bson::{Document, doc};
 
 /// How many indexes come and go.
@@ -10,16 +10,16 @@ pub const OPTIONAL: usize = 5;
 /// The index of texts, behind those.
 pub const TEXT: usize = OPTIONAL;
 
-fn request(name: &str, key: Document, arras: Document) -> IndexRequest {
+fn request(name: &str, key: Document, arras: Document) -> IndexDefinition {
     let options = doc! { "storageEngine": { "arras": arras } };
-    IndexRequest { name: name.into(), key, unique: false, sparse: false, options }
+    IndexDefinition { name: name.into(), key, unique: false, sparse: false, options }
 }
 
 /// What makes `u` unique; it is there from the beginning to the end.
 #[must_use]
-pub fn unique() -> IndexRequest {
+pub fn unique() -> IndexDefinition {
     let options = Document::new();
-    IndexRequest { name: "u".into(), key: doc! { "u": 1 }, unique: true, sparse: false, options }
+    IndexDefinition { name: "u".into(), key: doc! { "u": 1 }, unique: true, sparse: false, options }
 }
 
 /// The protocols that every build has for a field's order. A seed draws from them, so that it says the same whatever else is
@@ -38,10 +38,10 @@ pub fn all_orders() -> Vec<&'static str> {
 
 /// Those that come and go, ordered ones by the protocol `order`.
 #[must_use]
-pub fn optional(number: usize, order: &str) -> IndexRequest {
+pub fn optional(number: usize, order: &str) -> IndexDefinition {
     if number == TEXT {
         let (key, options) = (doc! { "t": "text" }, Document::new());
-        return IndexRequest { name: "t".into(), key, unique: false, sparse: false, options };
+        return IndexDefinition { name: "t".into(), key, unique: false, sparse: false, options };
     }
     let mut request = usual(number);
     // The first of the table is what the proxy takes unless told otherwise; it can keep sums.
@@ -57,7 +57,7 @@ pub fn optional(number: usize, order: &str) -> IndexRequest {
     request
 }
 
-fn usual(number: usize) -> IndexRequest {
+fn usual(number: usize) -> IndexDefinition {
     match number {
         0 => request("a", doc! { "a": 1 }, doc! { "operations": ["eq", "range", "order"], "widthBits": 32 }),
         1 => request("b", doc! { "b": 1 }, doc! { "operations": ["eq"] }),

@@ -18,7 +18,7 @@ use arras_schemes::random::Randomness;
 use arras_server::Backend;
 use arras_service::error::Blame;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{IndexRequest, Store};
+use arras_service::store::{IndexDefinition, Store};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -272,7 +272,7 @@ impl World {
     }
 
     /// Makes indexes, once the host of boolean search is there.
-    pub(crate) async fn made(&self, proxy: &Proxy, requests: Vec<IndexRequest>) -> Checked<()> {
+    pub(crate) async fn made(&self, proxy: &Proxy, requests: Vec<IndexDefinition>) -> Checked<()> {
         let mut last = String::new();
         for _ in 0..50 {
             match proxy.engine.create_indexes(&namespace(), requests.clone(), Interrupt::default()).await {

@@ -6,7 +6,9 @@ use arras_documents::shown::shown_document;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_documents::{limits, order, path};
 use arras_service::examined;
-use arras_service::store::{FoundAndModified, IndexRequest, Modification, Query, UpdateStatement, Updated};
+use arras_service::store::{
+    FoundAndModified, IndexDefinition, Modification, Query, UpdateStatement, Updated,
+};
 use arras_service::{Fault, ServiceError};
 use bson::{Bson, Document, doc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,14 +29,14 @@ pub(super) struct Collection {
 
 #[derive(Debug)]
 struct Index {
-    request: IndexRequest,
+    request: IndexDefinition,
     /// For a unique index: which document holds a key.
     holders: HashMap<Vec<u8>, u64>,
 }
 
 impl Collection {
     pub(super) fn new(name: String) -> Self {
-        let request = IndexRequest {
+        let request = IndexDefinition {
             name: ID_INDEX.to_owned(),
             key: doc! { "_id": 1 },
             unique: true,
@@ -49,11 +51,11 @@ impl Collection {
         self.documents.len() as u64
     }
 
-    pub(super) fn indexes(&self) -> Vec<IndexRequest> {
+    pub(super) fn indexes(&self) -> Vec<IndexDefinition> {
         self.indexes.iter().map(|index| index.request.clone()).collect()
     }
 
-    pub(super) fn create_index(&mut self, request: IndexRequest) -> Result<(), ServiceError> {
+    pub(super) fn create_index(&mut self, request: IndexDefinition) -> Result<(), ServiceError> {
         if let Some((path, kind)) = request.key.iter().find(|(_, kind)| matches!(kind, Bson::String(_))) {
             let text = format!("index kind {kind} on '{path}' is not supported");
             return Err(store_error(Fault::CannotCreateIndex, text));
@@ -74,7 +76,7 @@ impl Collection {
     }
 
     /// Whether an identical index exists; an error if one exists that is nearly so.
-    fn already_exists(&self, request: &IndexRequest) -> Result<bool, ServiceError> {
+    fn already_exists(&self, request: &IndexDefinition) -> Result<bool, ServiceError> {
         let same_key = |index: &&Index| order::identical_documents(&index.request.key, &request.key);
         if order::compare_documents(&request.key, &doc! { "_id": 1 }).is_eq() {
             return Ok(true);

@@ -12,7 +12,7 @@ use arras_server::Backend;
 use arras_service::Fault;
 use arras_service::interrupt::{Interrupt, Reason};
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, UpdateStatement,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Query, Store, UpdateStatement,
 };
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -101,7 +101,7 @@ async fn world() -> World {
 impl World {
     async fn create(&self, unique: bool, options: Document) {
         let index =
-            IndexRequest { name: "by_v".into(), key: doc! { "v": 1 }, unique, sparse: false, options };
+            IndexDefinition { name: "by_v".into(), key: doc! { "v": 1 }, unique, sparse: false, options };
         self.engine.create_indexes(&namespace(), vec![index], Interrupt::default()).await.expect("an index");
     }
 
@@ -223,7 +223,7 @@ fn an_index_that_waits_for_a_write_or_for_another_is_not_made_once_its_request_i
             let interrupt = Interrupt::default();
             let (engine, sign) = (world.engine.clone(), interrupt.clone());
             let (name, key, options) = (name.to_owned(), doc! { name: 1 }, Document::new());
-            let index = IndexRequest { name, key, unique: false, sparse: false, options };
+            let index = IndexDefinition { name, key, unique: false, sparse: false, options };
             let made =
                 tokio::spawn(async move { engine.create_indexes(&namespace(), vec![index], sign).await });
             (interrupt, made)

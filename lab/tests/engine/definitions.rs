@@ -10,7 +10,7 @@ use arras_planner::schema::Schema;
 use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, InsertStatement, Namespace, Query, Store};
+use arras_service::store::{Cursor, IndexDefinition, InsertStatement, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Proxy {
 
     async fn create(&self, key: Document, unique: bool) -> Result<(usize, usize), ServiceError> {
         let name = key.iter().map(|(field, way)| format!("{field}_{way}")).collect::<Vec<_>>().join("_");
-        let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
+        let request = IndexDefinition { name, key, unique, sparse: false, options: Document::new() };
         self.engine().create_indexes(&namespace(), vec![request], Interrupt::default()).await
     }
 
@@ -291,7 +291,7 @@ fn a_build_of_one_collection_keeps_nobody_from_another() {
         let other = Namespace { database: "lab".into(), collection: "others".into() };
         let statement = InsertStatement::of(vec![doc! { "_id": 1 }], true).expect("documents");
         assert_eq!(world.engine.insert(&other, statement).await.expect("an insert").count, 1);
-        let request = IndexRequest {
+        let request = IndexDefinition {
             name: "c".into(),
             key: doc! { "c": 1 },
             unique: false,
@@ -312,7 +312,7 @@ fn a_build_of_one_collection_keeps_nobody_from_another() {
 fn what_is_refused_of_one_index_makes_neither_the_collection_nor_the_others() {
     run(async {
         let world = World::new(1 << 20, 1 << 20).await;
-        let request = |field: &str, options: Document| IndexRequest {
+        let request = |field: &str, options: Document| IndexDefinition {
             name: field.into(),
             key: doc! { field: 1 },
             unique: false,

@@ -5,7 +5,7 @@ use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, WriteFailure,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Query, Store, WriteFailure,
 };
 use bson::{Document, doc};
 
@@ -38,7 +38,7 @@ fn two_documents_share_no_element_and_each_field_is_still_found() {
         world.engine.create_collection(&namespace()).await.expect("there is none");
         let key = doc! { "a.x": 1, "a.y": 1 };
         let options = Document::new();
-        let index = IndexRequest { name: "xy".into(), key, unique: true, sparse: false, options };
+        let index = IndexDefinition { name: "xy".into(), key, unique: true, sparse: false, options };
         world.engine.create_indexes(&namespace(), vec![index], Interrupt::default()).await.expect("an index");
         let items = |items: &[(i32, i32)]| -> Vec<Document> {
             items.iter().map(|(x, y)| doc! { "x": x, "y": y }).collect()

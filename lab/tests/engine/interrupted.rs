@@ -5,7 +5,7 @@ use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::interrupt::{Interrupt, Reason};
-use arras_service::store::{DeleteStatement, IndexRequest, Modification, Query, Store, UpdateStatement};
+use arras_service::store::{DeleteStatement, IndexDefinition, Modification, Query, Store, UpdateStatement};
 use arras_service::{Fault, ServiceError};
 use bson::{Document, doc};
 use std::sync::Arc;
@@ -141,7 +141,7 @@ fn an_index_that_is_being_filled_is_taken_back() {
     run(async {
         for key in [doc! { "n": 1 }, doc! { "n": "hashed" }] {
             let world = filled().await;
-            let request = || IndexRequest {
+            let request = || IndexDefinition {
                 name: "made".into(),
                 key: key.clone(),
                 unique: false,

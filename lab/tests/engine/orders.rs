@@ -15,7 +15,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, UpdateStatement,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Query, Store, UpdateStatement,
 };
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -156,7 +156,7 @@ async fn session(order: &str, schema: &str, commands: usize) {
     engine.create_collection(&namespace()).await.expect("there is none");
     let options = doc! { "storageEngine": { "arras": { "order": order, "operations": ["range", "order"] } } };
     let request =
-        IndexRequest { name: "by_v".into(), key: doc! { "v": 1 }, unique: false, sparse: false, options };
+        IndexDefinition { name: "by_v".into(), key: doc! { "v": 1 }, unique: false, sparse: false, options };
     engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await.expect("an index");
     let narrow = query(&doc! { "v": { "$gt": 3, "$lt": 5 } }, &Document::new(), None);
     let explained = engine.explain(&namespace(), narrow, &[]).await.expect("an explanation");
@@ -196,10 +196,10 @@ fn every_order_that_a_field_may_have_answers_as_a_scan_does() {
 const DECLARED: &str =
     "[collections.\"lab.things\".fields]\nv = { operations = [\"range\"], order = \"bplus_clww\" }\n";
 
-fn order_of(field: &str, order: Option<&str>) -> IndexRequest {
+fn order_of(field: &str, order: Option<&str>) -> IndexDefinition {
     let own =
         order.map(|order| doc! { "storageEngine": { "arras": { "order": order, "operations": ["range"] } } });
-    IndexRequest {
+    IndexDefinition {
         name: format!("{field}_1"),
         key: doc! { field: 1 },
         unique: false,

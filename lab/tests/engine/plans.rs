@@ -6,7 +6,7 @@ use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::examined::{Tally, counted};
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, Query, Store, UpdateStatement};
+use arras_service::store::{Cursor, IndexDefinition, Query, Store, UpdateStatement};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -188,7 +188,7 @@ async fn ordered(order: &str, fields: [&str; 2]) -> World {
     let world = filled(&[]).await;
     for field in fields {
         let own = doc! { "arras": { "order": order, "operations": ["range"] } };
-        let request = IndexRequest {
+        let request = IndexDefinition {
             name: format!("{field}_1"),
             key: doc! { field: 1 },
             unique: false,

@@ -18,7 +18,7 @@ use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexRequest, InsertStatement, Modification,
+    Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexDefinition, InsertStatement, Modification,
     Query, Store, UpdateStatement,
 };
 use arras_storage::Memory;
@@ -220,7 +220,7 @@ impl Twins {
         assert_eq!(outcomes.first(), outcomes.last());
     }
 
-    async fn create_index(&self, request: &IndexRequest) {
+    async fn create_index(&self, request: &IndexDefinition) {
         let made = coded(
             self.engine.create_indexes(&namespace(), vec![request.clone()], Interrupt::default()).await,
         );
@@ -303,9 +303,9 @@ fn number(value: &Bson) -> Option<f64> {
     }
 }
 
-fn constraint() -> IndexRequest {
+fn constraint() -> IndexDefinition {
     let options = Document::new();
-    IndexRequest { name: CONSTRAINT.into(), key: doc! { "u": 1 }, unique: true, sparse: false, options }
+    IndexDefinition { name: CONSTRAINT.into(), key: doc! { "u": 1 }, unique: true, sparse: false, options }
 }
 
 fn seed() -> u64 {

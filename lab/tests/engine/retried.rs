@@ -12,7 +12,7 @@ use arras_protocol::{Channel, ChannelError, Protocol, write};
 use arras_server::Backend;
 use arras_service::Fault;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store};
+use arras_service::store::{Cursor, DeleteStatement, IndexDefinition, InsertStatement, Query, Store};
 use arras_storage::{Embedded, Memory};
 use bson::{Document, doc};
 use std::any::Any;
@@ -103,7 +103,7 @@ fn a_cursor_reads_on_behind_the_write_that_was_in_doubt() {
             let documents = InsertStatement::of(documents, true).expect("documents");
             engine.insert(&namespace(), documents).await.expect("documents");
             let key = doc! { "v": 1 };
-            let index = IndexRequest {
+            let index = IndexDefinition {
                 name: "v".into(),
                 key,
                 unique: false,

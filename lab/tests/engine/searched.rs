@@ -13,7 +13,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, UpdateStatement,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Query, Store, UpdateStatement,
 };
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -56,7 +56,7 @@ async fn engine(directory: &tempfile::TempDir, order: &str, stay: i32) -> Tested
     engine.create_collection(&namespace()).await.expect("there is none");
     let options = doc! { "storageEngine": { "arras": { "order": order, "operations": ["range", "order"] } } };
     let (name, key) = ("by_v".into(), doc! { "v": 1 });
-    let index = IndexRequest { name, key, unique: false, sparse: false, options };
+    let index = IndexDefinition { name, key, unique: false, sparse: false, options };
     engine.create_indexes(&namespace(), vec![index], Interrupt::default()).await.expect("an index");
     let documents = (0..stay).map(|id| doc! { "_id": id, "v": value(id), "stays": true }).collect();
     let documents = InsertStatement::of(documents, true).expect("documents");

@@ -11,7 +11,7 @@ use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, UpdateStatement,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Query, Store, UpdateStatement,
 };
 use arras_storage::{Embedded, Failing, Faults, Memory};
 use bson::{Bson, Document, doc};
@@ -94,7 +94,7 @@ impl Proxy {
 
     async fn create(&self, field: &str, unique: bool) -> Result<(usize, usize), ServiceError> {
         let (name, key) = (format!("{field}_1"), doc! { field: 1 });
-        let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
+        let request = IndexDefinition { name, key, unique, sparse: false, options: Document::new() };
         self.engine().create_indexes(&namespace(), vec![request], Interrupt::default()).await
     }
 

@@ -9,7 +9,7 @@ use arras_protocol::{Channel, ChannelError, Protocol, codec};
 use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, InsertStatement, Namespace, Query, Store};
+use arras_service::store::{Cursor, IndexDefinition, InsertStatement, Namespace, Query, Store};
 use arras_storage::Memory;
 use bson::{Document, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ impl World {
 
     pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), ServiceError> {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
-        let request = IndexRequest { name, key, unique: false, sparse: false, options: Document::new() };
+        let request = IndexDefinition { name, key, unique: false, sparse: false, options: Document::new() };
         self.engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await
     }
 

@@ -13,7 +13,7 @@ use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::DeleteStatement;
 use arras_service::store::{
-    Cursor, IndexRequest, InsertStatement, Inserted, Namespace, Query, Store, UpdateStatement, Updated,
+    Cursor, IndexDefinition, InsertStatement, Inserted, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use arras_storage::{Accounted, Memory, Tally};
 use bson::{Document, doc};
@@ -252,7 +252,7 @@ impl World {
 
     pub(crate) async fn create_index(&self, key: Document, unique: bool) {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
-        let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
+        let request = IndexDefinition { name, key, unique, sparse: false, options: Document::new() };
         self.engine
             .create_indexes(&namespace(), vec![request], Interrupt::default())
             .await

@@ -5,7 +5,7 @@ use arras_documents::sort::Sort;
 use arras_engine::Settings;
 use arras_planner::schema::Schema;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{IndexRequest, Query, Store};
+use arras_service::store::{IndexDefinition, Query, Store};
 use bson::{Document, doc};
 
 /// Documents in each collection here.
@@ -62,7 +62,7 @@ async fn the_advice_for_a_scan_by_id_is_true() {
 async fn nothing_else_takes_the_name_or_the_key() {
     let world = World::new().await;
     world.insert(documents(3, 20)).await;
-    let refused = async |request: IndexRequest| {
+    let refused = async |request: IndexDefinition| {
         let refused =
             world.engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await.unwrap_err();
         arras_mongo::error::code_of(refused.fault).0
@@ -71,8 +71,8 @@ async fn nothing_else_takes_the_name_or_the_key() {
     assert_eq!(refused(request("_id_", doc! { "_id": 1, "n": 1 })).await, 2);
     assert_eq!(refused(request("_id_", doc! { "_id": "hashed" })).await, 2);
     assert_eq!(refused(request("_id_-1", doc! { "_id": -1 })).await, 2);
-    assert_eq!(refused(IndexRequest { unique: true, ..request("_id_", doc! { "_id": 1 }) }).await, 197);
-    assert_eq!(refused(IndexRequest { sparse: true, ..request("_id_", doc! { "_id": 1 }) }).await, 197);
+    assert_eq!(refused(IndexDefinition { unique: true, ..request("_id_", doc! { "_id": 1 }) }).await, 197);
+    assert_eq!(refused(IndexDefinition { sparse: true, ..request("_id_", doc! { "_id": 1 }) }).await, 197);
     assert_eq!(listed(&world).await, only_the_one_on_id());
     // MongoDB gives it its name, whatever the request says.
     let other = vec![request("by_id", doc! { "_id": 1 }), request("hashed", doc! { "_id": "hashed" })];

@@ -11,7 +11,8 @@ use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, InsertStatement, Namespace, Query, Store, UpdateStatement, Updated,
+    Cursor, DeleteStatement, IndexDefinition, InsertStatement, Namespace, Query, Store, UpdateStatement,
+    Updated,
 };
 use arras_storage::Memory;
 use bson::{Document, doc};
@@ -52,8 +53,8 @@ pub(crate) fn query(filter: Document) -> Query {
     Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true }
 }
 
-pub(crate) fn request(name: &str, key: Document) -> IndexRequest {
-    IndexRequest { name: name.to_owned(), key, unique: false, sparse: false, options: Document::new() }
+pub(crate) fn request(name: &str, key: Document) -> IndexDefinition {
+    IndexDefinition { name: name.to_owned(), key, unique: false, sparse: false, options: Document::new() }
 }
 
 impl World {

@@ -7,7 +7,7 @@ use arras_service::ServiceError;
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexBuild, IndexDefinition,
     InsertStatement, Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use bson::{Document, doc};
@@ -70,7 +70,7 @@ impl Store for Slow {
     async fn create_indexes(
         &self,
         ns: &Namespace,
-        indexes: Vec<IndexRequest>,
+        indexes: Vec<IndexDefinition>,
         interrupt: Interrupt,
     ) -> Answer<(usize, usize)> {
         self.gate.pass().await;
@@ -83,7 +83,7 @@ impl Store for Slow {
             IndexBuild { ns: ns("c"), done: 30, total: 700 },
         ]
     }
-    async fn indexes(&self, ns: &Namespace) -> Answer<Vec<IndexRequest>> {
+    async fn indexes(&self, ns: &Namespace) -> Answer<Vec<IndexDefinition>> {
         self.inner.indexes(ns).await
     }
     async fn drop_index(&self, ns: &Namespace, name: &str) -> Answer<()> {

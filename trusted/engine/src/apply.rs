@@ -4,7 +4,7 @@ use super::channel::ServerChannel;
 use super::cleanup::Cleanup;
 use super::collection::Collection;
 use super::facts::FactsChange;
-use super::index::Part;
+use super::index::IndexPart;
 use super::intents::WriteError;
 use super::local::{Change, LocalStore};
 use super::mutations::Mutation;
@@ -93,7 +93,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), ServiceError> {
         let mut parts = collection.parts();
         // Documents hold the counters of equality indexes; filling others leaves them as they are.
-        let is_held = |part: &Arc<Part>| filling.contains(&part.id) && part.half.keeps_in_headers();
+        let is_held = |part: &Arc<IndexPart>| filling.contains(&part.id) && part.half.keeps_in_headers();
         let rewrites = filling.is_empty() || parts.iter().any(is_held);
         if !rewrites {
             parts.retain(|part| filling.contains(&part.id));
@@ -158,7 +158,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Stages the changes of indexes side by side. The places of all are taken, in the order in which every write takes
     /// them, before the first is worked on: two that wait for each other's would wait for ever.
-    async fn stage(&self, changes: Vec<(Arc<Part>, Vec<RowChange>)>) -> Result<Vec<Staged>, ServiceError> {
+    async fn stage(
+        &self,
+        changes: Vec<(Arc<IndexPart>, Vec<RowChange>)>,
+    ) -> Result<Vec<Staged>, ServiceError> {
         let state: Arc<dyn State> = Arc::clone(&self.local) as Arc<dyn State>;
         let mut placed = Vec::with_capacity(changes.len());
         for (part, changes) in changes {
@@ -295,7 +298,7 @@ impl<S: Storage> State for LocalStore<S> {
     }
 }
 
-fn is_range(part: &Part) -> bool {
+fn is_range(part: &IndexPart) -> bool {
     matches!(part.half.serves(), Serves::Range)
 }
 
@@ -310,7 +313,7 @@ fn applied(performed: &Result<(), WriteError>) -> Option<bool> {
 
 /// What each revision takes from an index and adds to it.
 fn differences(
-    part: &Part,
+    part: &IndexPart,
     revisions: &[Revision],
     filling: bool,
 ) -> Result<Vec<(Entries, Entries)>, ServiceError> {
@@ -327,7 +330,11 @@ fn differences(
         .collect()
 }
 
-fn row_changes(part: &Part, revisions: &[Revision], differences: Vec<(Entries, Entries)>) -> Vec<RowChange> {
+fn row_changes(
+    part: &IndexPart,
+    revisions: &[Revision],
+    differences: Vec<(Entries, Entries)>,
+) -> Vec<RowChange> {
     let changes = revisions.iter().zip(differences);
     changes
         .map(|(revision, (old, new))| RowChange {

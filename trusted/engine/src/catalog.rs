@@ -6,7 +6,7 @@ use super::local::{Change, LocalError, LocalStore};
 use arras_planner::kinds::Availability;
 use arras_planner::physical::PhysicalIndex;
 use arras_protocol::{CollectionId, IndexId};
-use arras_service::store::{IndexRequest, Namespace};
+use arras_service::store::{IndexDefinition, Namespace};
 use arras_storage::{Storage, Table};
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
@@ -37,7 +37,7 @@ pub struct IndexRecord {
     /// The request, as BSON.
     request: Vec<u8>,
     /// The encrypted indexes that serve it.
-    pub parts: Vec<PartRecord>,
+    pub parts: Vec<IndexPartRecord>,
     /// False while it is being filled; such an index is dropped at the next start.
     pub ready: bool,
 }
@@ -53,7 +53,7 @@ pub struct TextRecord {
 
 /// One encrypted index.
 #[derive(Clone, Debug)]
-pub struct PartRecord {
+pub struct IndexPartRecord {
     /// Its name on the server.
     pub id: IndexId,
     /// What it holds.
@@ -67,7 +67,7 @@ pub struct PartRecord {
 impl IndexRecord {
     /// Records a request that `parts` will serve, not filled yet.
     #[must_use]
-    pub fn new(request: &IndexRequest, parts: Vec<PartRecord>) -> Self {
+    pub fn new(request: &IndexDefinition, parts: Vec<IndexPartRecord>) -> Self {
         let document = doc! {
             "name": &request.name,
             "key": request.key.clone(),
@@ -103,10 +103,10 @@ impl IndexRecord {
     ///
     /// # Errors
     /// [`LocalError::Damaged`] if the record does not parse.
-    pub fn request(&self) -> Result<IndexRequest, LocalError> {
+    pub fn request(&self) -> Result<IndexDefinition, LocalError> {
         let damaged = || LocalError::Damaged(COLLECTIONS.0);
         let document = Document::from_reader(self.request.as_slice()).map_err(|_| damaged())?;
-        Ok(IndexRequest {
+        Ok(IndexDefinition {
             name: document.get_str("name").map_err(|_| damaged())?.to_owned(),
             key: document.get_document("key").map_err(|_| damaged())?.clone(),
             unique: document.get_bool("unique").unwrap_or(false),

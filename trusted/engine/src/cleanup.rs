@@ -12,7 +12,7 @@
 use super::channel::ServerChannel;
 use super::collection::{Collection, Thinned};
 use super::fetch::Absent;
-use super::index::Part;
+use super::index::IndexPart;
 use super::{Shared, error, terms};
 use arras_protocol::write::Step;
 use arras_protocol::{Channel, IndexId, RowId, arx_eq, documents};
@@ -75,7 +75,7 @@ impl Cleanup {
 /// A value to be cleaned.
 pub(super) struct Job {
     collection: Arc<Collection>,
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     value: Vec<u8>,
     /// The record that the search went by: entries made since were not shown by it.
     searched: Occurrences,
@@ -139,7 +139,7 @@ fn joined(thinned: Vec<Thinned>) -> Vec<Thinned> {
 /// A value of an index.
 struct Target<'t> {
     collection: &'t Collection,
-    part: &'t Part,
+    part: &'t IndexPart,
     half: &'t ArxEq,
     value: &'t [u8],
 }
@@ -164,7 +164,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) fn clean_behind(
         &self,
         collection: &Arc<Collection>,
-        part: &Arc<Part>,
+        part: &Arc<IndexPart>,
         value: &[u8],
         searched: &Occurrences,
     ) {
@@ -226,7 +226,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn clean_removed(
         &self,
         collection: &Collection,
-        part: &Part,
+        part: &IndexPart,
         half: &ArxEq,
         released: Released,
     ) -> Result<(), ServiceError> {

@@ -1,7 +1,7 @@
 //! A collection in memory: its ciphers, its indexes, and the lock its writers take.
 
-use super::catalog::{CollectionRecord, IndexRecord, PartRecord};
-use super::index::{LiveIndex, Part};
+use super::catalog::{CollectionRecord, IndexPartRecord, IndexRecord};
+use super::index::{IndexPart, LiveIndex};
 use super::joined::Joining;
 use super::lengths::Lengths;
 use arras_keys::{Key, Purpose};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// An index, and what went of it.
-pub(super) type Thinned = (Arc<Part>, Released);
+pub(super) type Thinned = (Arc<IndexPart>, Released);
 
 /// A collection.
 pub(super) struct Collection {
@@ -73,7 +73,7 @@ impl Collection {
     }
 
     /// Every encrypted index that writes must keep.
-    pub(super) fn parts(&self) -> Vec<Arc<Part>> {
+    pub(super) fn parts(&self) -> Vec<Arc<IndexPart>> {
         self.indexes().iter().flat_map(|index| index.parts.iter().cloned()).collect()
     }
 
@@ -101,7 +101,7 @@ fn index_record(index: &LiveIndex) -> IndexRecord {
     let parts = index
         .parts
         .iter()
-        .map(|part| PartRecord {
+        .map(|part| IndexPartRecord {
             id: part.id,
             physical: part.physical.clone(),
             sparse: part.sparse,

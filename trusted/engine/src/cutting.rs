@@ -1,7 +1,7 @@
 //! How many documents go in one write: by what their bytes and their index entries come to.
 
 use super::apply::Revision;
-use super::index::Part;
+use super::index::IndexPart;
 use arras_planner::terms::terms_at_most;
 use bson::Document;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(super) const DOCUMENTS_MAX: usize = 4000;
 
 /// Bytes of a write that a document comes to, about, and rather too many: its `length` and its index entries.
-pub(super) fn document_bytes(parts: &[Arc<Part>], document: &Document, length: usize) -> usize {
+pub(super) fn document_bytes(parts: &[Arc<IndexPart>], document: &Document, length: usize) -> usize {
     let entries = parts
         .iter()
         .map(|part| terms_at_most(document, &part.physical).saturating_mul(part.half.entry_bytes()));
@@ -18,7 +18,7 @@ pub(super) fn document_bytes(parts: &[Arc<Part>], document: &Document, length: u
 }
 
 /// The same of a revision: entries that go are steps like those that come.
-fn revision_bytes(parts: &[Arc<Part>], revision: &Revision) -> usize {
+fn revision_bytes(parts: &[Arc<IndexPart>], revision: &Revision) -> usize {
     let new = revision.new.as_ref().map_or(0, |new| document_bytes(parts, new, new.bytes()));
     let old = revision.old.as_ref().map_or(0, |old| document_bytes(parts, &old.document, 0));
     new.saturating_add(old)
@@ -26,7 +26,7 @@ fn revision_bytes(parts: &[Arc<Part>], revision: &Revision) -> usize {
 
 /// The next revisions that make up one write: at least one, if there is any.
 pub(super) fn next_write(
-    parts: &[Arc<Part>],
+    parts: &[Arc<IndexPart>],
     revisions: &mut impl Iterator<Item = Revision>,
     write_bytes: usize,
 ) -> Vec<Revision> {

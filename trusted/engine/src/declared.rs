@@ -5,10 +5,10 @@
 //! them. What counts as there is what the catalog says is there and filled, never what a schema says.
 
 use super::apply::Revision;
-use super::catalog::{self, IndexRecord, PartRecord};
+use super::catalog::{self, IndexPartRecord, IndexRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{LiveIndex, Part};
+use super::index::{IndexPart, LiveIndex};
 use super::local::{LocalError, LocalStore};
 use super::{Engine, Shared, error, text};
 use arras_planner::indexes::physical_indexes;
@@ -18,7 +18,7 @@ use arras_planner::request::{self, RequestError};
 use arras_planner::schema::{Schema, TextSchema};
 use arras_records::OpenDocument;
 use arras_service::ID_INDEX;
-use arras_service::store::{IndexRequest, Namespace};
+use arras_service::store::{IndexDefinition, Namespace};
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::Bson;
@@ -94,12 +94,12 @@ pub enum Difference {
 }
 
 /// What an index is, if no application asked for it.
-fn made_for_schema<'i>(index: &'i IndexRecord, request: &IndexRequest) -> Option<&'i PartRecord> {
+fn made_for_schema<'i>(index: &'i IndexRecord, request: &IndexDefinition) -> Option<&'i IndexPartRecord> {
     index.parts.first().filter(|part| self::request(&part.physical) == *request)
 }
 
 /// What stands against an index: one on its fields by another protocol.
-fn other_protocol(there: &[(&IndexRecord, IndexRequest)], wanted: &PhysicalIndex) -> Option<String> {
+fn other_protocol(there: &[(&IndexRecord, IndexDefinition)], wanted: &PhysicalIndex) -> Option<String> {
     let wanted = std::slice::from_ref(wanted);
     there.iter().find_map(|(index, request)| {
         let change = index.parts.iter().find_map(|part| request::changed_protocol(wanted, &part.physical))?;
@@ -156,7 +156,7 @@ pub fn differences<S: Storage>(
 }
 
 /// How an index that no application asked for is listed.
-pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
+pub(super) fn request(physical: &PhysicalIndex) -> IndexDefinition {
     let fields = physical.fields();
     let on_id = fields == ["_id"];
     // With a number after each field, as MongoDB names indexes: without it `a_b` and `a, b` would be one name. What is like
@@ -169,7 +169,7 @@ pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
         PhysicalIndex::Range { protocol, .. } if *protocol == OrderProtocol::default() => "range",
         PhysicalIndex::Range { protocol, .. } => protocol.name(),
     };
-    IndexRequest {
+    IndexDefinition {
         name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", keys.join("_")) },
         key: fields.iter().map(|field| ((*field).to_owned(), Bson::Int32(1))).collect(),
         unique: matches!(physical, PhysicalIndex::Unique { .. }),
@@ -186,7 +186,7 @@ pub(super) fn is_declared(index: &LiveIndex) -> bool {
 /// What a request calls for under a schema, there or not.
 pub(super) fn wanted(
     ns: &Namespace,
-    request: &IndexRequest,
+    request: &IndexDefinition,
     schema: &Schema,
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
     let undeclared = schema.undeclared();
@@ -238,14 +238,14 @@ pub(super) fn without(collection: &Collection, position: usize, schema: &Schema)
         return left;
     }
     let dropped = left.remove(position);
-    let mut going: Vec<Arc<Part>> = dropped.parts.clone();
+    let mut going: Vec<Arc<IndexPart>> = dropped.parts.clone();
     for at in 0..left.len() {
         let Some(index) = left.get(at).cloned() else { break };
         let wanted = relied_on(&collection.ns, &index, schema);
         let parts = left.iter().flat_map(|index| &index.parts);
         let there = parts.map(|part| (&part.physical, part.sparse));
         let missing = request::missing(wanted, index.request.sparse, there);
-        let serves = |part: &Arc<Part>| {
+        let serves = |part: &Arc<IndexPart>| {
             let own = std::iter::once((&part.physical, part.sparse));
             request::missing(missing.clone(), index.request.sparse, own).len() < missing.len()
         };

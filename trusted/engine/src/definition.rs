@@ -1,7 +1,7 @@
 //! Making and dropping collections and indexes.
 
 use super::apply::COUNTERS;
-use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
+use super::catalog::{self, CollectionRecord, IndexPartRecord, IndexRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::declared;
@@ -20,7 +20,7 @@ use arras_protocol::{CollectionId, IndexId, documents};
 use arras_schemes::random::Randomness;
 use arras_service::ID_INDEX;
 use arras_service::interrupt::{Interrupt, Reason};
-use arras_service::store::{IndexRequest, Namespace};
+use arras_service::store::{IndexDefinition, Namespace};
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
 use bson::doc;
@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 /// Most indexes of a collection, the one on `_id` included.
 const INDEXES_MAX: usize = 64;
 
-fn too_many_indexes(ns: &Namespace, request: &IndexRequest) -> ServiceError {
+fn too_many_indexes(ns: &Namespace, request: &IndexDefinition) -> ServiceError {
     let message = format!(
         "add index fails, too many indexes for {}.{} key:{}",
         ns.database, ns.collection, request.key
@@ -55,10 +55,10 @@ fn opening(error: OpenError) -> ServiceError {
 
 /// The indexes as they are listed, the one on `_id` first. Every collection has that, as documents are stored by
 /// their `_id`; a range index gives it an order besides, if somebody asked for one.
-pub(super) fn listed(indexes: &[Arc<LiveIndex>]) -> Vec<IndexRequest> {
+pub(super) fn listed(indexes: &[Arc<LiveIndex>]) -> Vec<IndexDefinition> {
     let (of_id, others): (Vec<_>, Vec<_>) =
         indexes.iter().map(|index| index.request.clone()).partition(|request| request.name == ID_INDEX);
-    let on_id = of_id.into_iter().next().unwrap_or_else(|| IndexRequest {
+    let on_id = of_id.into_iter().next().unwrap_or_else(|| IndexDefinition {
         name: ID_INDEX.into(),
         key: doc! { "_id": 1 },
         unique: false,
@@ -160,10 +160,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.local.apply(&[change], Durability::Durable).map_err(error::local)
     }
 
-    pub(super) fn new_part(&self, physical: PhysicalIndex, sparse: bool) -> PartRecord {
+    pub(super) fn new_part(&self, physical: PhysicalIndex, sparse: bool) -> IndexPartRecord {
         let (id, bucket_factor) =
             (IndexId(random_id(&self.settings.random)), self.settings.range.bucket_factor);
-        PartRecord { id, physical, sparse, bucket_factor }
+        IndexPartRecord { id, physical, sparse, bucket_factor }
     }
 
     /// Drops a collection; false if there is none.
@@ -223,7 +223,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn create_indexes(
         &self,
         ns: &Namespace,
-        requests: Vec<IndexRequest>,
+        requests: Vec<IndexDefinition>,
         interrupt: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
@@ -257,7 +257,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// That an index can be made: said of all that are asked for before the collection, or the first of them, is made.
-    fn require_servable(&self, ns: &Namespace, request: &IndexRequest) -> Result<(), ServiceError> {
+    fn require_servable(&self, ns: &Namespace, request: &IndexDefinition) -> Result<(), ServiceError> {
         let wanted = declared::wanted(ns, request, &self.settings.schema);
         let Some(collection) = self.collection(ns) else {
             return wanted.map(drop).map_err(ServiceError::from);
@@ -272,7 +272,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn create_index(
         &self,
         collection: &Arc<Collection>,
-        request: IndexRequest,
+        request: IndexDefinition,
         physical: Vec<PhysicalIndex>,
     ) -> Result<(), ServiceError> {
         let _place = self.builds.place(&collection.ns).await?;
@@ -288,7 +288,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             error::of(Fault::Internal, OpenError::KeyVersion(record.key_version).to_string())
         })?;
         let part = |index| self.new_part(index, request.sparse);
-        let parts: Vec<PartRecord> = physical.into_iter().map(part).collect();
+        let parts: Vec<IndexPartRecord> = physical.into_iter().map(part).collect();
         let mut steps = Vec::new();
         for part in &parts {
             steps.extend(
@@ -325,7 +325,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn open_index(
         &self,
         index: &IndexRecord,
-        request: IndexRequest,
+        request: IndexDefinition,
         root: &Key,
     ) -> Result<LiveIndex, ServiceError> {
         let text = self.open_text(index, &request).map_err(error::local)?;
@@ -482,7 +482,7 @@ fn in_doubt_is_done(NotRemoved { error, .. }: NotRemoved) -> Result<(), ServiceE
 }
 
 /// Are all that are asked for there, and filled? Nobody needs wait for a build of another then.
-fn are_there(collection: &Collection, requests: &[IndexRequest]) -> Result<bool, ServiceError> {
+fn are_there(collection: &Collection, requests: &[IndexDefinition]) -> Result<bool, ServiceError> {
     for request in requests {
         match exists(collection, request)? {
             Some(index) if index.ready.load(Ordering::SeqCst) => {}
@@ -493,7 +493,10 @@ fn are_there(collection: &Collection, requests: &[IndexRequest]) -> Result<bool,
 }
 
 /// The same index, if it is there; an error if one of the same name or keys differs.
-fn exists(collection: &Collection, request: &IndexRequest) -> Result<Option<Arc<LiveIndex>>, ServiceError> {
+fn exists(
+    collection: &Collection,
+    request: &IndexDefinition,
+) -> Result<Option<Arc<LiveIndex>>, ServiceError> {
     for index in collection.indexes().iter() {
         let known = &index.request;
         // What the schema has made beside is no index of the application's.

@@ -6,7 +6,7 @@
 //! what it takes is taken when it is applied.
 
 use super::apply::COUNTERS;
-use super::index::Part;
+use super::index::IndexPart;
 use super::local::{Change, LocalError, LocalStore};
 use super::terms::Entries;
 use arras_protocol::IndexId;
@@ -86,7 +86,7 @@ impl LiveFacts {
 
 /// What a write makes of an index's facts.
 pub(super) struct FactsChange {
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     before: Facts,
     /// At most, until its outcome is known.
     during: Facts,
@@ -97,7 +97,7 @@ impl FactsChange {
     /// Of a write that takes the documents of the entries `old` and adds those of `new`; none if it changes nothing.
     pub(super) fn of<'e, S: Storage>(
         local: &LocalStore<S>,
-        part: &Arc<Part>,
+        part: &Arc<IndexPart>,
         differences: impl Iterator<Item = (&'e Entries, &'e Entries)>,
     ) -> Result<Option<Self>, LocalError> {
         let (mut taken, mut added) = (Facts::default(), Facts::default());

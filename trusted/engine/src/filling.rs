@@ -9,7 +9,7 @@
 use super::apply::{Revision, Steps};
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::Part;
+use super::index::IndexPart;
 use super::scan::Scan;
 use super::{Shared, builds, cutting, error, terms};
 use arras_documents::limits::Measured;
@@ -37,7 +37,7 @@ const ENTRIES_PER_WRITE: usize = 16 * 1024;
 
 /// Entries of a range index that wait.
 struct Gathered {
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     entries: Vec<RangeEntry>,
 }
 
@@ -92,7 +92,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), ServiceError> {
         let parts = collection.parts().into_iter().filter(|part| filling.contains(&part.id));
         let (ranges, others): (Vec<_>, Vec<_>) =
-            parts.partition(|part: &Arc<Part>| matches!(part.half.serves(), Serves::Range));
+            parts.partition(|part: &Arc<IndexPart>| matches!(part.half.serves(), Serves::Range));
         let mut gathered: Vec<Gathered> =
             ranges.into_iter().map(|part| Gathered { part, entries: Vec::new() }).collect();
         let total = self.document_count(collection)?;
@@ -128,7 +128,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn enter(
         &self,
         collection: &Collection,
-        parts: &[Arc<Part>],
+        parts: &[Arc<IndexPart>],
         documents: Vec<OpenDocument>,
     ) -> Result<(), ServiceError> {
         let filling: Vec<IndexId> = parts.iter().map(|part| part.id).collect();

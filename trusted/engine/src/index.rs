@@ -1,6 +1,6 @@
 //! Indexes in memory: the definition, and the keyed halves that serve it.
 
-use super::catalog::{IndexRecord, PartRecord};
+use super::catalog::{IndexPartRecord, IndexRecord};
 use super::channel::ServerChannel;
 use super::facts::LiveFacts;
 use super::protocols::{self, Making};
@@ -16,7 +16,7 @@ use arras_schemes::contract::{EncryptedIndex, State};
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;
 use arras_schemes::unique::UniqueLabels;
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,9 +44,9 @@ impl Default for RangeSettings {
 /// An index the application asked for.
 pub struct LiveIndex {
     /// The request.
-    pub request: IndexRequest,
+    pub request: IndexDefinition,
     /// What was made for it. What else serves it is another index's: see [`super::declared`].
-    pub parts: Vec<Arc<Part>>,
+    pub parts: Vec<Arc<IndexPart>>,
     /// What a search service keeps of it, if it is a text index.
     pub text: Option<Arc<LiveText>>,
     /// False while it is being filled: written to, not read.
@@ -54,7 +54,7 @@ pub struct LiveIndex {
 }
 
 /// One encrypted index.
-pub struct Part {
+pub struct IndexPart {
     /// Its name on the server.
     pub id: IndexId,
     /// What it holds.
@@ -65,7 +65,7 @@ pub struct Part {
     pub facts: LiveFacts,
     /// Some of its keys, for the planner.
     pub sample: LiveSample,
-    /// See [`PartRecord::bucket_factor`].
+    /// See [`IndexPartRecord::bucket_factor`].
     pub bucket_factor: u64,
     /// The keyed half.
     pub half: Arc<dyn EncryptedIndex>,
@@ -76,7 +76,7 @@ pub struct Part {
 /// # Errors
 /// [`IndexError::Caller`] for a protocol that this build does not have.
 pub fn create_steps<C: ServerChannel>(
-    part: &PartRecord,
+    part: &IndexPartRecord,
     root: &Key,
     range: RangeSettings,
     random: &Randomness,
@@ -93,7 +93,7 @@ pub fn create_steps<C: ServerChannel>(
 }
 
 /// The step that drops an index on the server; none for one that no build ever made there.
-pub fn drop_step(part: &PartRecord) -> Option<Step> {
+pub fn drop_step(part: &IndexPartRecord) -> Option<Step> {
     let index = part.id;
     match part.physical {
         PhysicalIndex::Unique { .. } => Some(Step::Unique(unique::Change::DropIndex { index })),
@@ -118,7 +118,7 @@ pub struct Opening<'o, C> {
 
 impl<C: ServerChannel> Opening<'_, C> {
     /// The keyed half of a part, its client state loaded.
-    async fn half(&self, part: &PartRecord, key: Key) -> Result<Arc<dyn EncryptedIndex>, IndexError> {
+    async fn half(&self, part: &IndexPartRecord, key: Key) -> Result<Arc<dyn EncryptedIndex>, IndexError> {
         Ok(match &part.physical {
             PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(part.id, &key)),
             PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, &key)),
@@ -139,13 +139,13 @@ impl<C: ServerChannel> Opening<'_, C> {
     pub async fn open(
         &self,
         record: &IndexRecord,
-        request: IndexRequest,
+        request: IndexDefinition,
         root: &Key,
     ) -> Result<LiveIndex, IndexError> {
         let mut parts = Vec::with_capacity(record.parts.len());
         for part in &record.parts {
             let key = root.child(Purpose::Index(&part.id.0));
-            parts.push(Arc::new(Part {
+            parts.push(Arc::new(IndexPart {
                 id: part.id,
                 physical: part.physical.clone(),
                 sparse: part.sparse,

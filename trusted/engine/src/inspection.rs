@@ -7,7 +7,7 @@ use super::catalog::{self, CollectionRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::RangeSettings;
-use super::index::{Opening, Part};
+use super::index::{IndexPart, Opening};
 use super::ledger::Ledger;
 use super::local::LocalStore;
 use super::{OpenError, terms};
@@ -51,7 +51,7 @@ enum Expected {
 }
 
 impl Expected {
-    fn of(part: &Part) -> Self {
+    fn of(part: &IndexPart) -> Self {
         match part.half.serves() {
             Serves::Unique(_) => Self::Unique { lacking: 0 },
             Serves::Equality(_) => Self::Eq(BTreeMap::new()),
@@ -117,10 +117,10 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
             }
         }
         let collection = Collection::new(record, root, indexes);
-        let mut parts: Vec<(String, Arc<Part>, Expected)> = Vec::new();
+        let mut parts: Vec<(String, Arc<IndexPart>, Expected)> = Vec::new();
         for index in collection.indexes().iter() {
             let of_part =
-                |part: &Arc<Part>| (index.request.name.clone(), Arc::clone(part), Expected::of(part));
+                |part: &Arc<IndexPart>| (index.request.name.clone(), Arc::clone(part), Expected::of(part));
             parts.extend(index.parts.iter().map(of_part));
         }
         self.found.indexes = parts.len();
@@ -143,7 +143,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
     async fn read(
         &mut self,
         collection: &Collection,
-        parts: &mut [(String, Arc<Part>, Expected)],
+        parts: &mut [(String, Arc<IndexPart>, Expected)],
     ) -> Result<(), OpenError> {
         let mut after = None;
         loop {
@@ -186,7 +186,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
     /// Adds what some documents say of an index. The inner error is a finding.
     async fn note(
         &self,
-        part: &Part,
+        part: &IndexPart,
         documents: &[OpenDocument],
         expected: &mut Expected,
     ) -> Result<Result<(), String>, OpenError> {
@@ -222,7 +222,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
     }
 
     /// How many labels do not lead to their rows.
-    async fn unique(&self, part: &Part, labels: Vec<(unique::Label, RowId)>) -> Result<u64, OpenError> {
+    async fn unique(&self, part: &IndexPart, labels: Vec<(unique::Label, RowId)>) -> Result<u64, OpenError> {
         let asked_for = labels.iter().map(|(label, _)| *label).collect();
         let request = unique::Request { index: part.id, labels: asked_for };
         let reply = asked(Channel::<unique::Unique>::call(&**self.channel, request).await)?;
@@ -284,7 +284,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
 }
 
 /// What a range index holds against what it must.
-async fn range(part: &Part, entries: &BTreeSet<(Vec<u8>, RowId)>) -> Result<Option<String>, OpenError> {
+async fn range(part: &IndexPart, entries: &BTreeSet<(Vec<u8>, RowId)>) -> Result<Option<String>, OpenError> {
     let Some(index) = Arc::clone(&part.half).range() else { return Ok(None) };
     match index.inspect().await {
         Ok(held) => Ok(difference(entries, &held.into_iter().collect())),

@@ -4,7 +4,7 @@
 use super::Shared;
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::Part;
+use super::index::IndexPart;
 use super::values::Occurrences;
 use arras_planner::access::KeyBounds;
 use arras_planner::cost::Entries;
@@ -21,7 +21,7 @@ const VALUES_LOOKED_UP: usize = 64;
 /// What is known of a collection's indexes.
 pub(super) struct Known<'e, S: Storage, C> {
     pub(super) shared: &'e Shared<S, C>,
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<IndexPart>>,
     documents: u64,
 }
 
@@ -30,7 +30,7 @@ impl<'e, S: Storage, C: ServerChannel> Known<'e, S, C> {
         Self { shared, parts: collection.parts(), documents }
     }
 
-    fn part(&self, index: IndexId) -> Option<&Part> {
+    fn part(&self, index: IndexId) -> Option<&IndexPart> {
         self.parts.iter().find(|part| part.id == index).map(|part| &**part)
     }
 }

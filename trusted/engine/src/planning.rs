@@ -4,7 +4,7 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::declared;
 use super::definition::listed;
-use super::index::{LiveIndex, Part};
+use super::index::{IndexPart, LiveIndex};
 use super::known::Known;
 use super::ledger::Explained;
 use super::read::RangeRows;
@@ -59,7 +59,7 @@ fn states(
         let wanted = |index: &Arc<LiveIndex>| declared::wanted(&collection.ns, &index.request, schema).ok();
         meant.filter_map(wanted).flatten().collect()
     });
-    let usable = |index: &LiveIndex, part: &Part| {
+    let usable = |index: &LiveIndex, part: &IndexPart| {
         let is_meant = |wanted: &PhysicalIndex| part.physical.implies(wanted);
         let is_hinted = |hint: &Bson| is_hinted(&index.request.name, &index.request.key, hint);
         let serves = || hinted.as_ref().is_some_and(|wanted| wanted.iter().any(is_meant));
@@ -327,7 +327,7 @@ impl Marks {
     }
 
     /// Whether an index has had one exact entry for each document since, as a plan that counts entries takes for granted.
-    fn is_as_planned(&self, part: &Part) -> bool {
+    fn is_as_planned(&self, part: &IndexPart) -> bool {
         part.facts.now().none() && self.0.contains(&(part.id, part.facts.raised()))
     }
 }

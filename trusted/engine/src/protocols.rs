@@ -1,7 +1,7 @@
 //! The protocols that give an order to a field: one row each, and all that the engine knows of one. A row says how an index
 //! of its protocol is made, opened and dropped; what it is good for and what it leaks is in the planner's table of kinds.
 
-use super::catalog::PartRecord;
+use super::catalog::IndexPartRecord;
 use super::channel::ServerChannel;
 use super::index::RangeSettings;
 use arras_keys::Key;
@@ -46,7 +46,7 @@ impl<C> OrderChannel for C where
 /// An index to be made or opened.
 pub(super) struct Making<C> {
     /// Its record.
-    pub(super) part: PartRecord,
+    pub(super) part: IndexPartRecord,
     /// Its key.
     pub(super) key: Key,
     /// The server.
@@ -64,8 +64,9 @@ pub(super) struct Making<C> {
 /// What an opening comes to.
 type Opened = Pending<'static, Result<Arc<dyn EncryptedIndex>, IndexError>>;
 /// Makes the steps that make an index.
-type Create =
-    Box<dyn Fn(&PartRecord, &Key, RangeSettings, &Randomness) -> Result<Vec<Step>, IndexError> + Send + Sync>;
+type Create = Box<
+    dyn Fn(&IndexPartRecord, &Key, RangeSettings, &Randomness) -> Result<Vec<Step>, IndexError> + Send + Sync,
+>;
 
 /// Takes an index up; reads records before it waits for anything.
 type Open<C> = Box<dyn Fn(Making<C>, &dyn State) -> Opened + Send + Sync>;
@@ -84,7 +85,7 @@ pub(super) struct Row<C> {
 ///
 /// # Errors
 /// [`IndexError::Caller`] for a protocol that this build does not have.
-pub(super) fn row<C: ServerChannel>(part: &PartRecord) -> Result<Row<C>, IndexError> {
+pub(super) fn row<C: ServerChannel>(part: &IndexPartRecord) -> Result<Row<C>, IndexError> {
     let name = part.physical.kind().name;
     rows().into_iter().find(|row| row.name == name).ok_or(IndexError::Caller(
         "an index is of a protocol that this proxy was built without (see its Cargo features)",
@@ -104,7 +105,7 @@ const DROPS: [(&str, Drop); 5] = [
 ];
 
 /// The step that drops a part; none if no protocol ever made one of its kind.
-pub(super) fn drop_step(part: &PartRecord) -> Option<Step> {
+pub(super) fn drop_step(part: &IndexPartRecord) -> Option<Step> {
     let name = part.physical.kind().name;
     DROPS.iter().find(|(begins, _)| name.starts_with(begins)).map(|(_, drop)| drop(part.id))
 }
@@ -228,7 +229,7 @@ fn pope_row<C: ServerChannel>() -> Row<C> {
 /// The row of a form of order-preserving encoding. Its tree is verified whatever the server shows of it.
 fn mope_row<C: ServerChannel>(name: &'static str, kind: Kind) -> Row<C> {
     fn made<'k>(
-        part: &PartRecord,
+        part: &IndexPartRecord,
         key: &'k Key,
         (range, random): (RangeSettings, &Randomness),
         kind: Kind,
@@ -274,7 +275,7 @@ fn seeded(random: &Randomness) -> Prg {
 }
 
 /// The integers that a part's keys are.
-fn width(part: &PartRecord) -> Result<Width, IndexError> {
+fn width(part: &IndexPartRecord) -> Result<Width, IndexError> {
     match part.physical.key_bytes() {
         Some(4) => Ok(Width::Bits32),
         Some(8) => Ok(Width::Bits64),
@@ -282,7 +283,7 @@ fn width(part: &PartRecord) -> Result<Width, IndexError> {
     }
 }
 
-fn arx_range_parameters(part: &PartRecord, top_nodes: usize) -> Result<ArxRangeParameters, IndexError> {
+fn arx_range_parameters(part: &IndexPartRecord, top_nodes: usize) -> Result<ArxRangeParameters, IndexError> {
     let (PhysicalIndex::Range { aggregates, .. }, Some(key_bytes)) =
         (&part.physical, part.physical.key_bytes())
     else {

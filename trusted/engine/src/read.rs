@@ -2,7 +2,7 @@
 
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::Part;
+use super::index::IndexPart;
 use super::ledger::Watch;
 use super::{Shared, error, slices};
 use arras_documents::filter::{Expr, Filter};
@@ -107,7 +107,7 @@ pub(super) fn unknown_index() -> ServiceError {
     error::of(Fault::IndexNotFound, "the index was dropped while the query ran")
 }
 
-pub(super) fn part(collection: &Collection, index: IndexId) -> Result<Arc<Part>, ServiceError> {
+pub(super) fn part(collection: &Collection, index: IndexId) -> Result<Arc<IndexPart>, ServiceError> {
     collection.parts().into_iter().find(|part| part.id == index).ok_or_else(unknown_index)
 }
 

@@ -9,10 +9,10 @@
 //! Circuits of range indexes need nothing: their labels depend on salt drawn at each start (`arx_range::epoch`).
 //! Epochs jump, so that no write has the name of one that is forgotten.
 
-use super::catalog::{IndexRecord, PartRecord};
+use super::catalog::{IndexPartRecord, IndexRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{self, LiveIndex, Part};
+use super::index::{self, IndexPart, LiveIndex};
 use super::local::{Change, LocalError, LocalStore};
 use super::{OpenError, STATE, Shared, catalog, error};
 use arras_protocol::IndexId;
@@ -105,13 +105,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_writer = self.writer(collection).await?;
         let before = collection.indexes();
         let Some(old) = before.get(position) else { return Ok(false) };
-        let replaced: Vec<PartRecord> = parts_to_replace(&collection.record().indexes, position, old);
+        let replaced: Vec<IndexPartRecord> = parts_to_replace(&collection.record().indexes, position, old);
         if replaced.is_empty() {
             return Ok(false);
         }
         tracing::info!(collection = collection.id_in_log(), index = old.request.name, "making it anew");
         // Beside the old one, as an index that is being filled: a start that finds it unfinished drops it.
-        let parts: Vec<PartRecord> =
+        let parts: Vec<IndexPartRecord> =
             replaced.iter().map(|part| self.new_part(part.physical.clone(), part.sparse)).collect();
         let fresh = IndexRecord::new(&old.request, parts.clone());
         let root = self.keyring.root(collection.record().key_version).ok_or_else(|| {
@@ -157,16 +157,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 }
 
 /// Records of the equality parts of an index.
-fn parts_to_replace(records: &[IndexRecord], position: usize, live: &LiveIndex) -> Vec<PartRecord> {
+fn parts_to_replace(records: &[IndexRecord], position: usize, live: &LiveIndex) -> Vec<IndexPartRecord> {
     let parts = records.get(position).map(|record| record.parts.as_slice()).unwrap_or_default();
-    let is_eq = |part: &Arc<Part>| matches!(part.half.serves(), Serves::Equality(_));
+    let is_eq = |part: &Arc<IndexPart>| matches!(part.half.serves(), Serves::Equality(_));
     parts.iter().zip(&live.parts).filter(|(_, part)| is_eq(part)).map(|(record, _)| record.clone()).collect()
 }
 
 /// The index `old` with its equality parts replaced, in order, by those of `fresh`.
 fn in_place(old: &LiveIndex, fresh: &LiveIndex) -> LiveIndex {
     let mut made = fresh.parts.iter();
-    let replaced = |part: &Arc<Part>| match part.half.serves() {
+    let replaced = |part: &Arc<IndexPart>| match part.half.serves() {
         Serves::Equality(_) => Arc::clone(made.next().unwrap_or(part)),
         Serves::Unique(_) | Serves::Range => Arc::clone(part),
     };

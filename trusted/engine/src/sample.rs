@@ -7,7 +7,7 @@ use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::error;
-use super::index::Part;
+use super::index::IndexPart;
 use super::terms;
 use arras_protocol::{Channel, RowId, documents};
 use arras_records::OpenDocument;
@@ -167,14 +167,14 @@ impl LiveSample {
 
 /// What a write makes of a sample.
 pub(super) struct SampleChange {
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     rows: Vec<(RowId, Option<Vec<Vec<u8>>>)>,
 }
 
 impl SampleChange {
     /// Of a write with these entries before and after; none if the sample has nothing of its documents.
     pub(super) fn of(
-        part: &Arc<Part>,
+        part: &Arc<IndexPart>,
         revisions: &[Revision],
         entries: &[(terms::Entries, terms::Entries)],
     ) -> Option<Self> {
@@ -210,7 +210,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Sees that the planner has samples of the range indexes that cannot say what they hold. What is written meanwhile may
     /// be missing in them; what cannot be read is said by the query itself.
     pub(super) async fn sample(&self, collection: &Collection) {
-        let is_wanted = |part: &Arc<Part>| {
+        let is_wanted = |part: &Arc<IndexPart>| {
             let range = Arc::clone(&part.half).range();
             range.is_some_and(|range| !range.estimates()) && part.sample.is_wanted()
         };
@@ -220,7 +220,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         // Who comes meanwhile goes by what is known.
         let Ok(_turn) = collection.sampling.try_lock() else { return };
-        let wanted: Vec<Arc<Part>> = collection.parts().into_iter().filter(is_wanted).collect();
+        let wanted: Vec<Arc<IndexPart>> = collection.parts().into_iter().filter(is_wanted).collect();
         if wanted.is_empty() {
             return;
         }

@@ -11,8 +11,8 @@ use arras_service::examined::{self, Tally};
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest, InsertStatement,
-    Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
+    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexDefinition,
+    InsertStatement, Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
@@ -152,7 +152,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     async fn create_indexes(
         &self,
         ns: &Namespace,
-        indexes: Vec<IndexRequest>,
+        indexes: Vec<IndexDefinition>,
         interrupt: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let ns = ns.clone();
@@ -163,7 +163,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         self.shared.builds.list()
     }
 
-    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, ServiceError> {
+    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexDefinition>, ServiceError> {
         self.shared.standing()?;
         let Some(collection) = self.shared.collection(ns) else {
             let message = format!("ns does not exist: {}.{}", ns.database, ns.collection);

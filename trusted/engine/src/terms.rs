@@ -1,6 +1,6 @@
 //! What an index holds for a document: the planner's terms as bytes.
 
-use super::index::Part;
+use super::index::IndexPart;
 use arras_documents::accumulate::{self, NumberSum};
 use arras_documents::path;
 use arras_planner::physical::PhysicalIndex;
@@ -23,7 +23,7 @@ pub(super) struct Entries {
 ///
 /// # Errors
 /// [`TooManyTerms`].
-pub(super) fn of(part: &Part, document: &Document) -> Result<Entries, TooManyTerms> {
+pub(super) fn of(part: &IndexPart, document: &Document) -> Result<Entries, TooManyTerms> {
     let found = terms(document, &part.physical, part.sparse)?;
     let mut entries = Entries { multikey: found.multikey, ..Entries::default() };
     match (&part.physical, part.physical.layout()) {

@@ -27,7 +27,7 @@ use arras_documents::filter::Filter;
 use arras_documents::text::{TextCondition, TextMatch};
 use arras_planner::text::{self, TextDefinition};
 use arras_protocol::RowId;
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage, Table};
 use bson::Document;
@@ -195,7 +195,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) fn open_text(
         &self,
         record: &IndexRecord,
-        request: &IndexRequest,
+        request: &IndexDefinition,
     ) -> Result<Option<Arc<LiveText>>, LocalError> {
         let Some(TextRecord { id, fingerprint }) = record.text() else { return Ok(None) };
         let index = self.text_index(id, request).map_err(|error| error.message);
@@ -216,7 +216,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn text_index(
         &self,
         id: TextIndexId,
-        request: &IndexRequest,
+        request: &IndexDefinition,
     ) -> Result<Arc<dyn TextIndex>, ServiceError> {
         let service = self.settings.text.as_ref().ok_or_else(|| {
             let message = "text indexes need a host of boolean search: name it under [search] in the proxy's configuration";
@@ -237,7 +237,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn new_text(
         &self,
         collection: &Collection,
-        request: &IndexRequest,
+        request: &IndexDefinition,
     ) -> Result<Option<TextRecord>, ServiceError> {
         if !text::is_text(request) {
             return Ok(None);

@@ -4,7 +4,7 @@ use super::Shared;
 use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{LiveIndex, Part};
+use super::index::{IndexPart, LiveIndex};
 use super::{error, terms};
 use arras_documents::shown::shown_document;
 use arras_planner::terms::{self as planner, equality_bytes};
@@ -178,7 +178,7 @@ pub(super) fn conflict(
 /// The values of a document by which it has a label in an index: of an array, the element.
 fn values_of(index: &LiveIndex, part: IndexId, label: unique::Label, document: &Document) -> Document {
     let part = index.parts.iter().find(|of| of.id == part);
-    let named = part.and_then(|part: &Arc<Part>| {
+    let named = part.and_then(|part: &Arc<IndexPart>| {
         let Serves::Unique(labels) = part.half.serves() else { return None };
         let is_it = |tuple: &Vec<Bson>| labels.label(&equality_bytes(tuple)) == label;
         let found =

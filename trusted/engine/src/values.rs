@@ -3,7 +3,7 @@
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::explain;
-use super::index::Part;
+use super::index::IndexPart;
 use super::ledger::{Explained, Watch};
 use super::read::{part, unknown_index};
 use super::rows::Rows;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(super) struct Found {
     /// The rows, each once, in their own order.
     pub(super) rows: Rows,
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     /// The values, as the index holds them.
     values: BTreeSet<Vec<u8>>,
     /// Of writes since before the index was asked.
@@ -139,7 +139,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn exact_rows(
         &self,
         collection: &Arc<Collection>,
-        part: &Arc<Part>,
+        part: &Arc<IndexPart>,
         half: &ArxEq,
         values: &BTreeSet<Vec<u8>>,
         alone: bool,

@@ -4,7 +4,7 @@ use super::budget::Claim;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::Absent;
-use super::index::Part;
+use super::index::IndexPart;
 use super::matches::{DOCUMENTS_PER_STEP, matching};
 use super::merged::OrderedRows;
 use super::read::{Selection, part, unknown_index};
@@ -34,7 +34,7 @@ pub(super) struct Walk {
     filter: Arc<Filter>,
     sort: Sort,
     range: RangeAccess,
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     rows: OrderedRows,
     /// Rows the index named that are not read yet, after the part of their keys that is equal within a run.
     named: VecDeque<(Vec<u8>, RowId)>,

@@ -4,7 +4,7 @@ use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::cutting::{self, DOCUMENTS_MAX};
-use super::index::Part;
+use super::index::IndexPart;
 use super::natural::Found;
 use super::read::Selection;
 use super::{Shared, error, slices, terms};
@@ -377,7 +377,7 @@ async fn revised(
     .await
 }
 
-fn is_unique(part: &Part) -> bool {
+fn is_unique(part: &IndexPart) -> bool {
     matches!(part.half.serves(), Serves::Unique(_))
 }
 
@@ -400,7 +400,7 @@ fn may_conflict(collection: &Collection, revisions: &[Revision]) -> bool {
 ///
 /// # Errors
 /// It has what an index cannot hold.
-pub(super) fn check_insertion(parts: &[Arc<Part>], document: &Document) -> Result<(), ServiceError> {
+pub(super) fn check_insertion(parts: &[Arc<IndexPart>], document: &Document) -> Result<(), ServiceError> {
     for part in parts {
         arras_planner::terms::check(document, &part.physical)
             .map_err(|error| error::too_many_entries(&error))?;

@@ -25,7 +25,7 @@ use crate::kinds::{Need, OrderChoice, OrderProtocol, obstacle};
 use crate::physical::{KeyWidth, PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, Operation};
 use crate::text;
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use arras_service::{Fault, ID_INDEX, ServiceError};
 use bson::{Bson, Document};
 
@@ -121,7 +121,7 @@ impl Wishes {
 ///
 /// # Errors
 /// It is not what an index on `_id` can be, or has its name and is another.
-pub fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestError> {
+pub fn normalised(request: IndexDefinition) -> Result<IndexDefinition, RequestError> {
     if text::asks_for_text(&request) {
         return if request.name == ID_INDEX {
             Err(RequestError::Reserved(request.key))
@@ -139,7 +139,7 @@ pub fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestError> {
     if request.unique || request.sparse {
         return Err(RequestError::IdOption(if request.unique { "unique" } else { "sparse" }));
     }
-    Ok(IndexRequest { name: ID_INDEX.to_owned(), key: bson::doc! { "_id": 1 }, ..request })
+    Ok(IndexDefinition { name: ID_INDEX.to_owned(), key: bson::doc! { "_id": 1 }, ..request })
 }
 
 /// The encrypted indexes a request needs, whether or not they are there already: [`missing`] says which are not.
@@ -151,7 +151,7 @@ pub fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestError> {
 /// # Errors
 /// The application asked for an index that cannot be built.
 pub fn indexes_for(
-    request: &IndexRequest,
+    request: &IndexDefinition,
     schema: Option<&CollectionSchema>,
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
     if text::is_text(request) {
@@ -271,7 +271,7 @@ fn with_order(
 
 /// Can the protocol that gives the order of the last field, if one is named, serve what is asked of the index?
 fn check_order(
-    request: &IndexRequest,
+    request: &IndexDefinition,
     fields: &[String],
     hashed: bool,
     wishes: &Wishes,
@@ -340,7 +340,7 @@ pub fn changed_protocol(wanted: &[PhysicalIndex], there: &PhysicalIndex) -> Opti
 }
 
 /// Checks the key pattern; true if it is a hashed one.
-fn check_key(request: &IndexRequest) -> Result<bool, RequestError> {
+fn check_key(request: &IndexDefinition) -> Result<bool, RequestError> {
     let name = || request.name.clone();
     if request.key.is_empty() {
         return Err(RequestError::Key { name: name(), what: "has no field" });
@@ -379,7 +379,7 @@ fn is_direction(kind: &Bson) -> bool {
 }
 
 /// Options under which results would differ from those of the index built.
-fn check_options(request: &IndexRequest) -> Result<(), RequestError> {
+fn check_options(request: &IndexDefinition) -> Result<(), RequestError> {
     let refused = |option, what| Err(RequestError::Option { name: request.name.clone(), option, what });
     if request.unique && request.options.contains_key("partialFilterExpression") {
         return refused("partialFilterExpression", "is not supported with unique");
@@ -395,7 +395,7 @@ fn check_options(request: &IndexRequest) -> Result<(), RequestError> {
     }
 }
 
-fn wishes(request: &IndexRequest) -> Result<Wishes, RequestError> {
+fn wishes(request: &IndexDefinition) -> Result<Wishes, RequestError> {
     let mut wishes = Wishes::default();
     let Some(storage_engine) = request.options.get("storageEngine") else {
         return Ok(wishes);
@@ -439,7 +439,7 @@ fn wishes(request: &IndexRequest) -> Result<Wishes, RequestError> {
     Ok(wishes)
 }
 
-fn order(request: &IndexRequest, name: &str) -> Result<OrderChoice, RequestError> {
+fn order(request: &IndexDefinition, name: &str) -> Result<OrderChoice, RequestError> {
     if name == OrderChoice::Auto.name() {
         return Ok(OrderChoice::Auto);
     }

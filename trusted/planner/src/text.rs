@@ -4,7 +4,7 @@
 //! index are kept by the enclave of boolean search, so it has no encrypted index on the server.
 
 use crate::request::RequestError;
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use bson::{Bson, Document, doc};
 
 /// MongoDB's version of the format in which an index is listed.
@@ -31,18 +31,18 @@ pub struct TextDefinition {
 
 /// True for a request in the form in which MongoDB lists it.
 #[must_use]
-pub fn is_text(request: &IndexRequest) -> bool {
+pub fn is_text(request: &IndexDefinition) -> bool {
     request.key.get_str("_fts").is_ok_and(|kind| kind == "text")
 }
 
 /// True if a request asks for a text index.
-pub(crate) fn asks_for_text(request: &IndexRequest) -> bool {
+pub(crate) fn asks_for_text(request: &IndexDefinition) -> bool {
     request.key.values().any(|kind| kind.as_str() == Some("text"))
 }
 
 /// What an index in the form in which MongoDB lists it is over.
 #[must_use]
-pub fn definition(request: &IndexRequest) -> TextDefinition {
+pub fn definition(request: &IndexDefinition) -> TextDefinition {
     let options = &request.options;
     let text = |name: &str| options.get_str(name).unwrap_or_default().to_owned();
     let weights = options.get_document("weights").into_iter().flatten();
@@ -57,7 +57,7 @@ pub fn definition(request: &IndexRequest) -> TextDefinition {
 ///
 /// # Errors
 /// [`RequestError`] for other fields beside, options that would change results, and weights out of bounds.
-pub(crate) fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestError> {
+pub(crate) fn normalised(request: IndexDefinition) -> Result<IndexDefinition, RequestError> {
     let refused = |option, what| RequestError::Option { name: request.name.clone(), option, what };
     if request.unique {
         let what = "is of kind \"text\", and text indexes cannot be unique";
@@ -115,7 +115,7 @@ pub(crate) fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestE
         "language_override": field,
         "textIndexVersion": VERSION,
     };
-    Ok(IndexRequest { key: doc! { "_fts": "text", "_ftsx": 1 }, options, ..request })
+    Ok(IndexDefinition { key: doc! { "_fts": "text", "_ftsx": 1 }, options, ..request })
 }
 
 fn is_path(field: &str) -> bool {
@@ -142,8 +142,8 @@ fn checked(weight: &Bson) -> Option<Bson> {
 mod tests {
     use super::*;
 
-    fn request(key: Document, options: Document) -> IndexRequest {
-        IndexRequest { name: "words".into(), key, unique: false, sparse: false, options }
+    fn request(key: Document, options: Document) -> IndexDefinition {
+        IndexDefinition { name: "words".into(), key, unique: false, sparse: false, options }
     }
 
     #[test]
@@ -182,6 +182,6 @@ mod tests {
         ] {
             assert!(normalised(request(key.clone(), options.clone())).is_err(), "{key} {options}");
         }
-        assert!(normalised(IndexRequest { unique: true, ..request(text(), doc! {}) }).is_err());
+        assert!(normalised(IndexDefinition { unique: true, ..request(text(), doc! {}) }).is_err());
     }
 }

@@ -160,7 +160,7 @@ pub struct FoundAndModified {
 
 /// An index as the application asked for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct IndexRequest {
+pub struct IndexDefinition {
     /// Of its collection alone, such as `age_1`.
     pub name: String,
     /// Field to 1 or -1, in order. Other kinds ("text", "2dsphere", …) are refused by the store.
@@ -313,7 +313,7 @@ pub trait Store: Send + Sync + 'static {
     fn create_indexes(
         &self,
         ns: &Namespace,
-        indexes: Vec<IndexRequest>,
+        indexes: Vec<IndexDefinition>,
         interrupt: Interrupt,
     ) -> impl Future<Output = Result<(usize, usize), ServiceError>> + Send;
     /// Index builds under way.
@@ -321,8 +321,10 @@ pub trait Store: Send + Sync + 'static {
         Vec::new()
     }
     /// Indexes of a collection, the `_id` index first. [`Fault::NamespaceNotFound`] if there is no collection.
-    fn indexes(&self, ns: &Namespace)
-    -> impl Future<Output = Result<Vec<IndexRequest>, ServiceError>> + Send;
+    fn indexes(
+        &self,
+        ns: &Namespace,
+    ) -> impl Future<Output = Result<Vec<IndexDefinition>, ServiceError>> + Send;
     /// Drops an index by name. [`Fault::IndexNotFound`]; [`Fault::InvalidOptions`] for the `_id` index.
     fn drop_index(&self, ns: &Namespace, name: &str)
     -> impl Future<Output = Result<(), ServiceError>> + Send;

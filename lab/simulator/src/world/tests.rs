@@ -19,7 +19,7 @@ async fn world() -> (Arc<World>, Proxy) {
     (world, proxy)
 }
 
-fn text() -> IndexRequest {
+fn text() -> IndexDefinition {
     indexes::optional(TEXT, "")
 }
 

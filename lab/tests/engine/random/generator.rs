@@ -3,7 +3,7 @@
 //! Where MongoDB leaves open what happens, nothing is asked: which documents a multi-update has changed before it
 //! fails, or which of several a single update takes.
 
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use bson::{Bson, DateTime, Document, doc};
 
 /// Documents that there are, about.
@@ -44,7 +44,7 @@ pub(super) enum Command {
         find: Find,
         change: Document,
     },
-    CreateIndex(IndexRequest),
+    CreateIndex(IndexDefinition),
     /// Which of those there are.
     DropIndex(usize),
 }
@@ -248,7 +248,7 @@ impl Generator {
         }
     }
 
-    fn index(&mut self) -> IndexRequest {
+    fn index(&mut self) -> IndexDefinition {
         let fields: Vec<&str> = match self.below(4) {
             0 => self.one(&COMPOUND).to_vec(),
             _ => vec![self.one(&FIELDS)],
@@ -268,7 +268,7 @@ impl Generator {
         }
         // A name for each request, so that none conflicts with another.
         let name = format!("{}_{}", fields.join("_"), self.below(1 << 40));
-        IndexRequest { name, key, unique, sparse: false, options }
+        IndexDefinition { name, key, unique, sparse: false, options }
     }
 
     pub(super) fn command(&mut self) -> Command {

@@ -68,7 +68,7 @@ fn revision(rng: &mut StdRng, held: &[(IndexId, usize)]) -> Revision {
 #[test]
 fn a_revision_takes_the_terms_of_its_old_document_and_adds_those_of_its_new_one() {
     let mut rng = randomly();
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let of = |document: Option<&Document>| match document {
         Some(document) => terms::of(&part, document).unwrap().terms,
         None => Terms::new(),
@@ -87,7 +87,7 @@ fn a_revision_takes_the_terms_of_its_old_document_and_adds_those_of_its_new_one(
             assert_eq!(change.held.len(), if old.is_some() { 3 } else { 0 });
         }
     }
-    let parallel = Part::of_test(1, range_of(&["a", "b"]));
+    let parallel = IndexPart::of_test(1, range_of(&["a", "b"]));
     let document = Measured::new(doc! { "a": [1, 2], "b": [1] }).unwrap();
     let refused = Revision { row: RowId([1; 16]), sequence: 1, old: None, new: Some(document) };
     assert_eq!(differences(&parallel, &[refused], false).unwrap_err().fault, Fault::ParallelArrays);
@@ -174,7 +174,7 @@ async fn records_of_values_are_set_under_their_own_names_and_taken_back() {
 #[tokio::test]
 async fn a_write_whose_server_is_away_is_on_record_with_all_that_goes_with_it() {
     let world = World::new("").await;
-    let parts = [Part::of_test(1, eq_of(&["a"])), Part::of_test(2, unique_of(&["b"]))];
+    let parts = [IndexPart::of_test(1, eq_of(&["a"])), IndexPart::of_test(2, unique_of(&["b"]))];
     let collection = world.collection(vec![LiveIndex::of_test("a_b", doc! { "a": 1 }, parts.to_vec())], 0);
     collection.unrecorded.store(true, Ordering::SeqCst);
     let new = Measured::new(doc! { "_id": 1, "a": [1, 2, 3], "b": 5 }).unwrap();
@@ -206,9 +206,9 @@ async fn a_write_whose_server_is_away_is_on_record_with_all_that_goes_with_it() 
 async fn what_is_staged_enters_a_new_document_and_removes_it_again() {
     let world = World::new("").await;
     let parts = [
-        Part::of_test(1, eq_of(&["a"])),
-        Part::of_test(2, unique_of(&["a"])),
-        Part::of_test(3, range_of(&["a"])),
+        IndexPart::of_test(1, eq_of(&["a"])),
+        IndexPart::of_test(2, unique_of(&["a"])),
+        IndexPart::of_test(3, range_of(&["a"])),
     ];
     let new = Measured::new(doc! { "a": [1, 2, 3] }).unwrap();
     let row = RowId([1; 16]);

@@ -1,6 +1,6 @@
 //! The catalog's records as bytes: the planner's types know no format, and a protocol is stored by its name.
 
-use super::{COLLECTIONS, CollectionRecord, IndexRecord, PartRecord};
+use super::{COLLECTIONS, CollectionRecord, IndexPartRecord, IndexRecord};
 use crate::local::LocalError;
 use arras_planner::kinds::OrderProtocol;
 use arras_planner::physical::{KeyWidth, PhysicalIndex};
@@ -21,12 +21,12 @@ pub(super) struct Collection {
 struct Index {
     #[serde(with = "serde_bytes")]
     request: Vec<u8>,
-    parts: Vec<Part>,
+    parts: Vec<IndexPart>,
     ready: bool,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct IndexPart {
     id: IndexId,
     physical: Physical,
     sparse: bool,
@@ -71,7 +71,7 @@ impl Collection {
 
 impl Index {
     fn of(record: &IndexRecord) -> Self {
-        let parts = record.parts.iter().map(Part::of).collect();
+        let parts = record.parts.iter().map(IndexPart::of).collect();
         Self { request: record.request.clone(), parts, ready: record.ready }
     }
 
@@ -81,8 +81,8 @@ impl Index {
     }
 }
 
-impl Part {
-    fn of(record: &PartRecord) -> Self {
+impl IndexPart {
+    fn of(record: &IndexPartRecord) -> Self {
         Self {
             id: record.id,
             physical: Physical::of(&record.physical),
@@ -91,9 +91,9 @@ impl Part {
         }
     }
 
-    fn read(self, collection: &str) -> Result<PartRecord, LocalError> {
+    fn read(self, collection: &str) -> Result<IndexPartRecord, LocalError> {
         let physical = self.physical.read(collection)?;
-        Ok(PartRecord { id: self.id, physical, sparse: self.sparse, bucket_factor: self.bucket_factor })
+        Ok(IndexPartRecord { id: self.id, physical, sparse: self.sparse, bucket_factor: self.bucket_factor })
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
             aggregates: None,
         };
         let physical = Physical::Range(range);
-        let part = Part { id: IndexId([1; 8]), physical, sparse: false, bucket_factor: 32 };
+        let part = IndexPart { id: IndexId([1; 8]), physical, sparse: false, bucket_factor: 32 };
         let index = Index { request: Vec::new(), parts: vec![part], ready: true };
         Collection {
             database: "clinic".to_owned(),

@@ -11,7 +11,7 @@ use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 
 /// A request with whatever the wire can bring.
-fn request(rng: &mut StdRng) -> IndexRequest {
+fn request(rng: &mut StdRng) -> IndexDefinition {
     let name = ["a_1", "über\0", "", "_id_"][rng.random_range(0..4)].to_owned();
     let key = doc! { "a": 1, "b.c": -1.0, "text": "hashed" };
     let options = match rng.random_range(0..3) {
@@ -19,10 +19,10 @@ fn request(rng: &mut StdRng) -> IndexRequest {
         1 => doc! { "storageEngine": { "arras": { "widthBits": 32_i64 } }, "unique": "an option, too" },
         _ => doc! { "text": { "id": 1 } },
     };
-    IndexRequest { name, key, unique: rng.random(), sparse: rng.random(), options }
+    IndexDefinition { name, key, unique: rng.random(), sparse: rng.random(), options }
 }
 
-fn part(rng: &mut StdRng) -> PartRecord {
+fn part(rng: &mut StdRng) -> IndexPartRecord {
     let physical = match rng.random_range(0..4) {
         0 => unique_of(&["a"]),
         1 => eq_of(&["b", "a"]),
@@ -38,7 +38,7 @@ fn part(rng: &mut StdRng) -> PartRecord {
     };
     let mut id = [0; 8];
     rng.fill_bytes(&mut id);
-    PartRecord { id: IndexId(id), physical, sparse: rng.random(), bucket_factor: rng.random() }
+    IndexPartRecord { id: IndexId(id), physical, sparse: rng.random(), bucket_factor: rng.random() }
 }
 
 fn collection(rng: &mut StdRng, ns: &Namespace) -> CollectionRecord {

@@ -79,7 +79,7 @@ fn a_value_is_cleaned_after_a_removal_if_that_is_the_policy_and_it_is_not_as_new
 #[test]
 fn what_went_in_several_writes_is_joined_by_index_and_value() {
     let mut rng = randomly();
-    let parts = [1, 2, 3].map(|name| Part::of_test(name, eq_of(&["a"])));
+    let parts = [1, 2, 3].map(|name| IndexPart::of_test(name, eq_of(&["a"])));
     let (mut thinned, mut model) = (Vec::new(), BTreeSet::new());
     for _ in 0..30 {
         let part = &parts[rng.random_range(0..3)];
@@ -134,13 +134,13 @@ fn it_is_known_how_many_entries_there_are_where_all_counters_have_one() {
 struct Stage {
     world: World,
     collection: Arc<Collection>,
-    part: Arc<Part>,
+    part: Arc<IndexPart>,
     value: Vec<u8>,
 }
 
 impl Stage {
     async fn new(occurrences: &Occurrences) -> Self {
-        let (world, part) = (World::new("").await, Part::of_test(1, eq_of(&["a"])));
+        let (world, part) = (World::new("").await, IndexPart::of_test(1, eq_of(&["a"])));
         let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
         let collection = world.collection(vec![index], 0);
         let stage = Self { world, collection, part, value: equality_bytes(&[Bson::Int32(5)]) };

@@ -7,9 +7,9 @@ use crate::tests::collection;
 use bson::{Bson, doc};
 
 fn indexes() -> Vec<LiveIndex> {
-    let parts = vec![Part::of_test(1, eq_of(&["a"])), Part::of_test(2, range_of(&["a"])).sparse()];
+    let parts = vec![IndexPart::of_test(1, eq_of(&["a"])), IndexPart::of_test(2, range_of(&["a"])).sparse()];
     let one = LiveIndex::of_test("one", doc! { "a": 1 }, parts);
-    let other = LiveIndex::of_test("other", doc! { "b": 1 }, vec![Part::of_test(3, unique_of(&["b"]))]);
+    let other = LiveIndex::of_test("other", doc! { "b": 1 }, vec![IndexPart::of_test(3, unique_of(&["b"]))]);
     other.ready.store(false, Ordering::SeqCst);
     vec![one, other, LiveIndex::of_test("none", doc! { "a": -1 }, Vec::new())]
 }

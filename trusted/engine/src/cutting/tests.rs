@@ -11,7 +11,7 @@ use arras_records::{IndexTerms, OpenDocument};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-fn parts() -> Vec<Arc<Part>> {
+fn parts() -> Vec<Arc<IndexPart>> {
     let kinds = [
         unique_of(&["a"]),
         eq_of(&["a", "b.a"]),
@@ -19,7 +19,7 @@ fn parts() -> Vec<Arc<Part>> {
         range_of(&["a.b", "a.c"]),
         range_of(&["c", "a.a", "a.b"]),
     ];
-    (1..).zip(kinds).map(|(name, physical)| Part::of_test(name, physical)).collect()
+    (1..).zip(kinds).map(|(name, physical)| IndexPart::of_test(name, physical)).collect()
 }
 
 fn revision(rng: &mut StdRng, sequence: u64) -> Revision {

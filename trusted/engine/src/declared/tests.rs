@@ -28,7 +28,7 @@ async fn worlds() -> [World; 3] {
 }
 
 /// An index as an application may ask for it.
-fn asked(rng: &mut StdRng, number: usize) -> IndexRequest {
+fn asked(rng: &mut StdRng, number: usize) -> IndexDefinition {
     let mut fields = vec!["a", "b", "c"];
     fields.shuffle(rng);
     fields.truncate(rng.random_range(1..4));
@@ -42,15 +42,15 @@ fn asked(rng: &mut StdRng, number: usize) -> IndexRequest {
         0 if !hashed => doc! { "storageEngine": { "arras": { "operations": [*wishes] } } },
         _ => Document::new(),
     };
-    IndexRequest { name: format!("index {number}"), key, unique, sparse, options }
+    IndexDefinition { name: format!("index {number}"), key, unique, sparse, options }
 }
 
 /// Makes an index as `createIndexes` does.
-fn make(collection: &Collection, schema: &Schema, request: &IndexRequest, next: &mut u8) {
+fn make(collection: &Collection, schema: &Schema, request: &IndexDefinition, next: &mut u8) {
     let wanted = wanted(&collection.ns, request, schema).unwrap();
     let part = |physical| {
         *next += 1;
-        let part = Part::of_test(*next, physical);
+        let part = IndexPart::of_test(*next, physical);
         if request.sparse { part.sparse() } else { part }
     };
     let parts = missing(collection, wanted, request.sparse).into_iter().map(part).collect();
@@ -100,7 +100,7 @@ async fn what_an_index_serves_stays_when_others_are_dropped_and_goes_with_the_la
 #[tokio::test]
 async fn an_index_that_is_none_of_them_is_not_dropped() {
     let world = World::new("").await;
-    let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Part::of_test(1, eq_of(&["a"]))]);
+    let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![IndexPart::of_test(1, eq_of(&["a"]))]);
     let collection = world.collection(vec![index], 0);
     assert_eq!(without(&collection, 1, &world.shared.settings.schema).len(), 1);
 }
@@ -138,12 +138,12 @@ fn indexes_that_a_schema_makes_have_names_of_their_own_and_are_known_by_them() {
         assert_eq!(made.unique, matches!(physical, PhysicalIndex::Unique { .. }));
         assert_eq!(made.key.keys().map(String::as_str).collect::<Vec<_>>(), physical.fields());
         assert_eq!(made.name == ID_INDEX, physical.fields() == ["_id"]);
-        let part = Part::of_test(1, physical.clone());
+        let part = IndexPart::of_test(1, physical.clone());
         let of_schema =
             |request| LiveIndex { request, ..LiveIndex::of_test("", doc! {}, vec![Arc::clone(&part)]) };
         assert!(is_declared(&of_schema(made.clone())), "{made:?}");
-        assert!(!is_declared(&of_schema(IndexRequest { name: "other".into(), ..made.clone() })));
-        assert!(!is_declared(&of_schema(IndexRequest { sparse: true, ..made.clone() })));
+        assert!(!is_declared(&of_schema(IndexDefinition { name: "other".into(), ..made.clone() })));
+        assert!(!is_declared(&of_schema(IndexDefinition { sparse: true, ..made.clone() })));
         assert!(!is_declared(&LiveIndex::of_test(&made.name, made.key.clone(), Vec::new())));
     }
 }
@@ -151,7 +151,8 @@ fn indexes_that_a_schema_makes_have_names_of_their_own_and_are_known_by_them() {
 #[tokio::test]
 async fn one_that_is_being_filled_stands_for_nothing_yet() {
     let world = World::new("").await;
-    let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Part::of_test(1, range_of(&["a", "b"]))]);
+    let index =
+        LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![IndexPart::of_test(1, range_of(&["a", "b"]))]);
     let collection = world.collection(vec![index], 0);
     let lacking = |sparse| missing(&collection, vec![range_of(&["a"]), eq_of(&["a"])], sparse);
     assert_eq!(lacking(false), [eq_of(&["a"])]);
@@ -163,7 +164,7 @@ async fn one_that_is_being_filled_stands_for_nothing_yet() {
 #[tokio::test]
 async fn an_order_that_is_there_by_one_protocol_is_refused_by_another() {
     let world = World::new("").await;
-    let there = LiveIndex::of_test("there", doc! { "c": 1 }, vec![Part::of_test(1, range_of(&["c"]))]);
+    let there = LiveIndex::of_test("there", doc! { "c": 1 }, vec![IndexPart::of_test(1, range_of(&["c"]))]);
     let collection = world.collection(vec![there], 0);
     let (mut kept, mut refused) = (0, 0);
     for physical in kinds() {
@@ -195,7 +196,7 @@ async fn what_the_store_lacks_of_a_schema_is_what_the_running_engine_calls_for()
         for physical in declared.iter().filter(|_| rng.random()) {
             next += 1;
             let request = request(physical);
-            let parts = vec![Part::of_test(next, physical.clone())];
+            let parts = vec![IndexPart::of_test(next, physical.clone())];
             indexes.push(Arc::new(LiveIndex { request, ..LiveIndex::of_test("", doc! {}, parts) }));
         }
         collection.set_indexes(indexes);
@@ -236,7 +237,10 @@ async fn what_an_earlier_schema_made_and_this_one_does_not_call_for_is_left() {
     let declared = physical_indexes(world.shared.settings.schema.collection("db", "c").unwrap());
     let made = (1..).zip(&declared).map(|(name, physical)| {
         let request = request(physical);
-        LiveIndex { request, ..LiveIndex::of_test("", doc! {}, vec![Part::of_test(name, physical.clone())]) }
+        LiveIndex {
+            request,
+            ..LiveIndex::of_test("", doc! {}, vec![IndexPart::of_test(name, physical.clone())])
+        }
     });
     let of_application = LiveIndex::of_test("a_1", doc! { "a": 1 }, Vec::new());
     let collection = world.collection(made.chain([of_application]).collect(), 0);
@@ -310,7 +314,7 @@ async fn an_index_that_a_schema_made_takes_nothing_over_from_another() {
         let world = World::new(schema).await;
         let made = [eq_of(&["a"]), range_of(&["a"])].map(|physical| {
             let request = request(&physical);
-            LiveIndex { request, ..LiveIndex::of_test("", doc! {}, vec![Part::of_test(1, physical)]) }
+            LiveIndex { request, ..LiveIndex::of_test("", doc! {}, vec![IndexPart::of_test(1, physical)]) }
         });
         let collection = world.collection(made.into_iter().collect(), 0);
         let left = without(&collection, 1, &world.shared.settings.schema);
@@ -325,7 +329,7 @@ async fn an_index_that_a_later_schema_refuses_keeps_what_it_relies_on() {
     let (collection, mut next) = (before.collection(Vec::new(), 0), 0);
     for key in [doc! { "a": 1, "b": 1, "c": 1 }, doc! { "a": 1, "b": 1 }] {
         let name = format!("{key}");
-        let request = IndexRequest { name, key, unique: false, sparse: false, options: Document::new() };
+        let request = IndexDefinition { name, key, unique: false, sparse: false, options: Document::new() };
         make(&collection, &before.shared.settings.schema, &request, &mut next);
     }
     let kept = |schema: &Schema| without(&collection, 0, schema).first().unwrap().parts.len();

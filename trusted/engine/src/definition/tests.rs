@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::index::Part;
+use crate::index::IndexPart;
 use crate::index::tests::{eq_of, range_of};
 use crate::tests::{World, collection, ns, randomly};
 use bson::{Bson, Document};
@@ -13,7 +13,7 @@ fn index(name: &str, key: Document) -> LiveIndex {
     LiveIndex::of_test(name, key, Vec::new())
 }
 
-fn request(name: &str, key: Document) -> IndexRequest {
+fn request(name: &str, key: Document) -> IndexDefinition {
     index(name, key).request
 }
 
@@ -40,14 +40,15 @@ fn every_collection_lists_an_index_on_its_ids_first_and_once() {
 #[test]
 fn an_index_is_there_if_its_name_and_all_that_it_promises_are_the_same() {
     let declared = declared::request(&eq_of(&["e"]));
-    let of_schema = LiveIndex::of_test(&declared.name, declared.key, vec![Part::of_test(1, eq_of(&["e"]))]);
+    let of_schema =
+        LiveIndex::of_test(&declared.name, declared.key, vec![IndexPart::of_test(1, eq_of(&["e"]))]);
     let unique = LiveIndex {
-        request: IndexRequest { unique: true, ..request("u", doc! { "u": 1 }) },
+        request: IndexDefinition { unique: true, ..request("u", doc! { "u": 1 }) },
         ..index("", doc! {})
     };
     let others = vec![of_schema, index("a", doc! { "a": 1, "b": -1 }), unique];
     let collection = collection("c", others);
-    let asked = |request: IndexRequest| exists(&collection, &request).map(|found| found.is_some());
+    let asked = |request: IndexDefinition| exists(&collection, &request).map(|found| found.is_some());
     let name_taken = Some(Fault::IndexKeySpecsConflict);
     let other_options = Some(Fault::IndexOptionsConflict);
     assert!(asked(request("a", doc! { "a": 1.0, "b": -1_i64 })).unwrap());
@@ -56,14 +57,14 @@ fn an_index_is_there_if_its_name_and_all_that_it_promises_are_the_same() {
     assert_eq!(fault(asked(request("a", doc! { "a": 1, "b": 1 }))), name_taken);
     assert_eq!(fault(asked(request("x", doc! { "a": 1, "b": -1 }))), other_options);
     assert_eq!(
-        fault(asked(IndexRequest { sparse: true, ..request("a", doc! { "a": 1, "b": -1 }) })),
+        fault(asked(IndexDefinition { sparse: true, ..request("a", doc! { "a": 1, "b": -1 }) })),
         other_options
     );
     assert_eq!(fault(asked(request("u", doc! { "u": 1 }))), other_options);
-    assert!(asked(IndexRequest { unique: true, ..request("u", doc! { "u": 1 }) }).unwrap());
+    assert!(asked(IndexDefinition { unique: true, ..request("u", doc! { "u": 1 }) }).unwrap());
     // What a schema has made stands in nobody's way, unless it is asked for by its name.
     assert!(!asked(request("e_1", doc! { "e": 1 })).unwrap());
-    assert!(!asked(IndexRequest { unique: true, ..request("e_1", doc! { "e": 1 }) }).unwrap());
+    assert!(!asked(IndexDefinition { unique: true, ..request("e_1", doc! { "e": 1 }) }).unwrap());
     assert!(asked(request("arras_eq_e_1", doc! { "e": 1 })).unwrap());
     assert_eq!(fault(asked(request("arras_eq_e_1", doc! { "f": 1 }))), name_taken);
 }
@@ -100,7 +101,7 @@ async fn names_of_databases_do_not_differ_by_case_alone() {
 async fn records_of_indexes_that_are_gone_are_swept_and_no_others() {
     let mut rng = randomly();
     let world = World::new("").await;
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let collection = world.collection(vec![LiveIndex::of_test("a", doc! { "a": 1 }, vec![part])], 0);
     let mut names = BTreeSet::new();
     for _ in 0..200 {
@@ -131,7 +132,7 @@ async fn parts_of_indexes_have_names_of_their_own_and_the_settings_of_their_time
         ..Default::default()
     };
     let world = World::with(settings).await;
-    let parts: Vec<PartRecord> =
+    let parts: Vec<IndexPartRecord> =
         (0..100).map(|number| world.shared.new_part(range_of(&["a"]), number % 2 == 0)).collect();
     assert_eq!(parts.iter().map(|part| part.id).collect::<BTreeSet<_>>().len(), 100);
     assert!(parts.iter().all(|part| part.bucket_factor == 5 && part.physical == range_of(&["a"])));
@@ -145,7 +146,7 @@ async fn what_is_not_there_or_cannot_be_is_refused_before_the_server_is_asked() 
         (0..INDEXES_MAX - 1).map(|number| index(&format!("n{number}"), doc! { format!("n{number}"): 1 }));
     world.collection(many.collect(), 0);
     let shared = &world.shared;
-    let create = async |ns: &Namespace, requests: Vec<IndexRequest>| {
+    let create = async |ns: &Namespace, requests: Vec<IndexDefinition>| {
         shared.create_indexes(ns, requests, Interrupt::default()).await
     };
     assert_eq!(fault(shared.create_collection(&ns("c")).await), Some(Fault::NamespaceExists));
@@ -169,7 +170,7 @@ async fn what_is_not_there_or_cannot_be_is_refused_before_the_server_is_asked() 
     // For equality alone documents are stored by it.
     let hashed = request("_id_hashed", doc! { "_id": "hashed" });
     let same =
-        create(&ns("c"), vec![IndexRequest { name: "n1".into(), key: doc! { "n1": 1 }, ..hashed }]).await;
+        create(&ns("c"), vec![IndexDefinition { name: "n1".into(), key: doc! { "n1": 1 }, ..hashed }]).await;
     assert_eq!(same.unwrap(), (INDEXES_MAX, INDEXES_MAX));
 }
 
@@ -191,7 +192,7 @@ async fn an_index_that_cannot_be_made_for_now_is_not_listed() {
 #[tokio::test]
 async fn an_index_whose_drop_is_on_record_is_listed_no_more() {
     let world = World::new("").await;
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let collection = world.collection(vec![LiveIndex::of_test("a", doc! { "a": 1 }, vec![part])], 0);
     assert_eq!(fault(world.shared.drop_index(&collection.ns, "a").await), Some(Fault::InDoubt));
     assert!(collection.indexes().is_empty() && collection.record().indexes.is_empty());

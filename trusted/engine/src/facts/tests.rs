@@ -31,7 +31,7 @@ fn facts_are_never_too_low_and_right_on_record_whatever_becomes_of_writes() {
     let mut rng = randomly();
     for _ in 0..100 {
         let local = LocalStore::open(Memory::new(), &Key::generate()).unwrap();
-        let part = Part::of_test(1, range_of(&["a"]));
+        let part = IndexPart::of_test(1, range_of(&["a"]));
         let mut documents: Vec<Entries> = Vec::new();
         for _ in 0..40 {
             let mut after = documents.clone();
@@ -81,7 +81,7 @@ fn facts_are_never_too_low_and_right_on_record_whatever_becomes_of_writes() {
 #[test]
 fn one_who_finds_no_facts_twice_sees_whether_there_were_some_in_between() {
     let local = LocalStore::open(Memory::new(), &Key::generate()).unwrap();
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let (several, one) = (Entries { multikey: true, ..Entries::default() }, Entries::default());
     let write = |old: &Entries, new: &Entries| {
         let change = FactsChange::of(&local, &part, std::iter::once((old, new))).unwrap();

@@ -20,7 +20,7 @@ fn open(row: RowId, document: Document) -> OpenDocument {
 #[test]
 fn what_is_gathered_are_the_entries_of_all_documents_and_what_they_are_like() {
     let mut rng = randomly();
-    let part = Part::of_test(1, range_of(&["a"]));
+    let part = IndexPart::of_test(1, range_of(&["a"]));
     let mut gathered = Gathered { part: Arc::clone(&part), entries: Vec::new() };
     let documents: Vec<OpenDocument> =
         (0..300).map(|_| open(RowId(rng.random()), document(&mut rng, 2))).collect();
@@ -47,7 +47,7 @@ fn what_is_gathered_are_the_entries_of_all_documents_and_what_they_are_like() {
 
 #[test]
 fn documents_that_an_index_cannot_hold_end_its_filling() {
-    let mut gathered = Gathered { part: Part::of_test(1, range_of(&["a", "b"])), entries: Vec::new() };
+    let mut gathered = Gathered { part: IndexPart::of_test(1, range_of(&["a", "b"])), entries: Vec::new() };
     gathered.add(&[open(RowId([1; 16]), doc! { "a": [1, 2], "b": 1 })]).unwrap();
     let parallel = open(RowId([2; 16]), doc! { "a": [1, 2], "b": [1] });
     assert_eq!(gathered.add(&[parallel]).unwrap_err().fault, Fault::ParallelArrays);
@@ -81,9 +81,12 @@ async fn how_far_a_filling_is_never_goes_back_and_ends_with_who_asked_for_it_to_
 #[tokio::test]
 async fn nothing_is_entered_where_nothing_was_gathered_and_nothing_without_the_server() {
     let world = World::new("").await;
-    let part = Part::of_test(1, range_of(&["a"]));
-    let index =
-        LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part), Part::of_test(2, eq_of(&["a"]))]);
+    let part = IndexPart::of_test(1, range_of(&["a"]));
+    let index = LiveIndex::of_test(
+        "a_1",
+        doc! { "a": 1 },
+        vec![Arc::clone(&part), IndexPart::of_test(2, eq_of(&["a"]))],
+    );
     let collection = world.collection(vec![index], 5);
     let build = world.shared.builds.begin(&collection.ns, 5);
     let mut progress = Progress { build, name: "db.c".into(), total: 5, done: 0, told: Instant::now() };

@@ -113,7 +113,7 @@ pub(crate) fn unique_of(fields: &[&str]) -> PhysicalIndex {
     PhysicalIndex::Unique { fields: fields.iter().map(|field| (*field).to_owned()).collect() }
 }
 
-impl Part {
+impl IndexPart {
     /// A part of this name whose range index, if it is one, is in plain and empty.
     pub(crate) fn of_test(name: u8, physical: PhysicalIndex) -> Arc<Self> {
         let id = IndexId([name; 8]);
@@ -154,15 +154,20 @@ impl Part {
 
 impl LiveIndex {
     /// One that is filled.
-    pub(crate) fn of_test(name: &str, key: Document, parts: Vec<Arc<Part>>) -> Self {
-        let request =
-            IndexRequest { name: name.into(), key, unique: false, sparse: false, options: Document::new() };
+    pub(crate) fn of_test(name: &str, key: Document, parts: Vec<Arc<IndexPart>>) -> Self {
+        let request = IndexDefinition {
+            name: name.into(),
+            key,
+            unique: false,
+            sparse: false,
+            options: Document::new(),
+        };
         Self { request, parts, text: None, ready: AtomicBool::new(true) }
     }
 }
 
-fn part_of(physical: PhysicalIndex) -> PartRecord {
-    PartRecord { id: IndexId([5; 8]), physical, sparse: true, bucket_factor: 7 }
+fn part_of(physical: PhysicalIndex) -> IndexPartRecord {
+    IndexPartRecord { id: IndexId([5; 8]), physical, sparse: true, bucket_factor: 7 }
 }
 
 /// Indexes of every protocol that this build makes, with keys that it takes.

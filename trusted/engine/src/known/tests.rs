@@ -15,7 +15,7 @@ fn number(value: i32) -> Vec<Bson> {
 }
 
 /// Notes that a value has so many entries.
-fn record(world: &World, part: &Part, value: i32, entries: u64) {
+fn record(world: &World, part: &IndexPart, value: i32, entries: u64) {
     let Serves::Equality(half) = part.half.serves() else { panic!("no equality index") };
     let name = half.record_name(&equality_bytes(&number(value)));
     let mut occurrences = Occurrences::new(&mut rand::rng());
@@ -24,8 +24,12 @@ fn record(world: &World, part: &Part, value: i32, entries: u64) {
     world.shared.local.apply(&[change], Durability::Relaxed).unwrap();
 }
 
-fn parts() -> [Arc<Part>; 3] {
-    [Part::of_test(1, eq_of(&["a"])), Part::of_test(2, unique_of(&["a"])), Part::of_test(3, range_of(&["a"]))]
+fn parts() -> [Arc<IndexPart>; 3] {
+    [
+        IndexPart::of_test(1, eq_of(&["a"])),
+        IndexPart::of_test(2, unique_of(&["a"])),
+        IndexPart::of_test(3, range_of(&["a"])),
+    ]
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::index::tests::{Asked, range_of};
-use crate::index::{LiveIndex, Part};
+use crate::index::{IndexPart, LiveIndex};
 use crate::tests::{World, randomly};
 use arras_planner::access::IndexOrder;
 use arras_planner::interval::Interval;
@@ -34,7 +34,7 @@ async fn rows_of_several_ranges_come_in_the_order_of_the_sort_and_each_once() {
             .collect();
         let key = |group, value| layout.key(&[Bson::Int32(group), Bson::Int32(value)]).bytes;
         let entries = values.iter().map(|(group, value, row)| (key(*group, *value), *row));
-        let part = Part::plain(7, physical.clone(), entries, rng.random_range(1..40), &Asked::default());
+        let part = IndexPart::plain(7, physical.clone(), entries, rng.random_range(1..40), &Asked::default());
         let collection =
             world.collection(vec![LiveIndex::of_test("g_a", doc! { "g": 1, "a": 1 }, vec![part])], 0);
         let descending = rng.random();

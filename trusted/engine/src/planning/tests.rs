@@ -16,14 +16,14 @@ use rand::RngExt;
 
 /// Indexes on `a`, of which one is being filled, and one that others stand for.
 fn indexes() -> Vec<LiveIndex> {
-    let of_a = vec![Part::of_test(1, eq_of(&["a"])), Part::of_test(2, range_of(&["a", "b"]))];
-    let filling = LiveIndex::of_test("b_1", doc! { "b": 1 }, vec![Part::of_test(3, eq_of(&["b"]))]);
+    let of_a = vec![IndexPart::of_test(1, eq_of(&["a"])), IndexPart::of_test(2, range_of(&["a", "b"]))];
+    let filling = LiveIndex::of_test("b_1", doc! { "b": 1 }, vec![IndexPart::of_test(3, eq_of(&["b"]))]);
     filling.ready.store(false, Ordering::SeqCst);
     vec![
         LiveIndex::of_test("a_b", doc! { "a": 1, "b": 1 }, of_a),
         filling,
         LiveIndex::of_test("a_1", doc! { "a": 1 }, Vec::new()),
-        LiveIndex::of_test("c_1", doc! { "c": -1 }, vec![Part::of_test(4, range_of(&["c"])).sparse()]),
+        LiveIndex::of_test("c_1", doc! { "c": -1 }, vec![IndexPart::of_test(4, range_of(&["c"])).sparse()]),
     ]
 }
 
@@ -119,7 +119,7 @@ fn counts_are_numbers_of_the_least_type_that_holds_them() {
 }
 
 /// Notes that `a` has a value so often.
-fn record(world: &World, part: &Part, value: i32, entries: u64) {
+fn record(world: &World, part: &IndexPart, value: i32, entries: u64) {
     let Serves::Equality(half) = part.half.serves() else { panic!("no equality index") };
     let mut occurrences = Occurrences::new(&mut rand::rng());
     (0..entries).for_each(|_| assert!(occurrences.take().is_some()));
@@ -131,7 +131,7 @@ fn record(world: &World, part: &Part, value: i32, entries: u64) {
 #[tokio::test]
 async fn matches_of_values_are_counted_by_their_records_and_the_server_is_not_asked() {
     let (mut rng, world) = (randomly(), World::new("").await);
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
     let collection = world.collection(vec![index], 1_000);
     let counts: Vec<u64> = (0..8).map(|_| rng.random_range(0..5)).collect();
@@ -161,7 +161,7 @@ async fn matches_of_values_are_counted_by_their_records_and_the_server_is_not_as
 #[tokio::test]
 async fn a_count_beside_a_write_of_its_value_is_not_believed() {
     let world = World::new("").await;
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
     let collection = world.collection(vec![index], 1_000);
     record(&world, &part, 3, 2);
@@ -190,7 +190,7 @@ fn marks_tell_whether_an_index_was_as_planned_all_the_while() {
     assert!(parts.iter().all(|part| marks.is_as_planned(part)));
     let local = LocalStore::open(arras_storage::Memory::new(), &arras_keys::Key::generate()).unwrap();
     let (one, several) = (Entries::default(), Entries { multikey: true, ..Entries::default() });
-    let write = |part: &Arc<Part>, old: &Entries, new: &Entries| {
+    let write = |part: &Arc<IndexPart>, old: &Entries, new: &Entries| {
         let change = FactsChange::of(&local, part, std::iter::once((old, new))).unwrap().unwrap();
         local.apply(&[change.begin(&local)], Durability::Relaxed).unwrap();
         change.end(Some(true));
@@ -201,7 +201,7 @@ fn marks_tell_whether_an_index_was_as_planned_all_the_while() {
     write(&parts[0], &several, &one);
     assert!(!marks.is_as_planned(&parts[0]), "it is again, and was not in between");
     assert!(Marks::of(&collection).is_as_planned(&parts[0]));
-    assert!(!marks.is_as_planned(&Part::of_test(9, eq_of(&["a"]))), "nor one that is new");
+    assert!(!marks.is_as_planned(&IndexPart::of_test(9, eq_of(&["a"]))), "nor one that is new");
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn the_rows_of_a_range_come_in_order_each_once_however_they_are_paged() {
         let values: BTreeSet<(i32, RowId)> =
             (0..count).map(|_| (rng.random_range(0..30), RowId(rng.random()))).collect();
         let entries = values.iter().map(|(value, row)| (layout.key(&[Bson::Int32(*value)]).bytes, *row));
-        let part = Part::plain(7, physical.clone(), entries, rng.random_range(1..50), &Asked::default());
+        let part = IndexPart::plain(7, physical.clone(), entries, rng.random_range(1..50), &Asked::default());
         let collection = world.collection(vec![LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![part])], 0);
         let (lower, upper) = (rng.random_range(-3..30), rng.random_range(-3..33));
         let descending = rng.random();
@@ -70,7 +70,7 @@ async fn one_who_wants_few_asks_for_few_and_then_for_more_and_more() {
     };
     let asked_for = async |wanted| {
         let asked = Asked::default();
-        let part = Part::plain(7, physical.clone(), rows(9_000), usize::MAX, &asked);
+        let part = IndexPart::plain(7, physical.clone(), rows(9_000), usize::MAX, &asked);
         let collection = world.collection(vec![LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![part])], 0);
         let all = range(0, i32::MAX, false);
         let mut rows = RangeRows::begin(&world.shared, &collection, &all, wanted).await.unwrap();
@@ -92,7 +92,7 @@ async fn one_who_wants_few_asks_for_few_and_then_for_more_and_more() {
 async fn an_index_that_is_gone_is_said_to_be_and_an_empty_range_asks_for_nothing() {
     let world = World::new("").await;
     let asked = Asked::default();
-    let part = Part::plain(7, range_of(&["a"]), [], 1, &asked);
+    let part = IndexPart::plain(7, range_of(&["a"]), [], 1, &asked);
     let collection = world.collection(vec![LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![part])], 0);
     let mut rows = RangeRows::begin(&world.shared, &collection, &range(5, 4, false), None).await.unwrap();
     assert!(rows.next().await.unwrap().is_none());

@@ -14,7 +14,7 @@ fn a_document_has_the_entry_of_a_value_if_a_filter_for_the_value_matches_it() {
     let mut rng = randomly();
     let mut matched = 0;
     for field in ["a", "a.b", "b.c.a"] {
-        let parts = [eq_of(&[field]), unique_of(&[field])].map(|physical| Part::of_test(1, physical));
+        let parts = [eq_of(&[field]), unique_of(&[field])].map(|physical| IndexPart::of_test(1, physical));
         for _ in 0..2_000 {
             let document = document(&mut rng, 3);
             let sought = match value(&mut rng, 1) {
@@ -42,8 +42,8 @@ fn a_document_has_the_entry_of_a_value_if_a_filter_for_the_value_matches_it() {
 #[test]
 fn entries_of_several_fields_are_those_of_all_of_them_together() {
     let mut rng = randomly();
-    let part = Part::of_test(1, eq_of(&["a", "b"]));
-    let alone = ["a", "b"].map(|field| Part::of_test(1, eq_of(&[field])));
+    let part = IndexPart::of_test(1, eq_of(&["a", "b"]));
+    let alone = ["a", "b"].map(|field| IndexPart::of_test(1, eq_of(&[field])));
     for _ in 0..2_000 {
         let document = document(&mut rng, 1);
         let [of_a, of_b] = alone.each_ref().map(|part| of(part, &document).unwrap());
@@ -71,7 +71,7 @@ fn entries_of_several_fields_are_those_of_all_of_them_together() {
 #[test]
 fn keys_are_as_long_as_their_index_says_and_never_against_the_order_of_values() {
     let mut rng = randomly();
-    let part = Part::of_test(1, range_of(&["a"]));
+    let part = IndexPart::of_test(1, range_of(&["a"]));
     let mut compared = 0;
     for _ in 0..3_000 {
         let [left, right] = [0, 1].map(|_| scalar(&mut rng));
@@ -96,7 +96,7 @@ fn keys_are_as_long_as_their_index_says_and_never_against_the_order_of_values() 
 fn what_has_several_entries_or_may_have_is_said_to() {
     let mut rng = randomly();
     for part in [eq_of(&["a"]), range_of(&["a"]), range_of(&["a.b"]), range_of(&["a.b", "a.c"])] {
-        let part = Part::of_test(1, part);
+        let part = IndexPart::of_test(1, part);
         for _ in 0..1_000 {
             let document = document(&mut rng, 3);
             // Arrays of two fields that are not within one are refused.
@@ -111,7 +111,7 @@ fn a_sparse_index_lacks_the_documents_without_its_fields_and_no_others() {
     let mut rng = randomly();
     for fields in [&["a"][..], &["a", "b"]] {
         let [whole, sparse] =
-            [Part::of_test(1, range_of(fields)), Part::of_test(1, range_of(fields)).sparse()];
+            [IndexPart::of_test(1, range_of(fields)), IndexPart::of_test(1, range_of(fields)).sparse()];
         for _ in 0..500 {
             let document = document(&mut rng, 0);
             let absent = fields.iter().all(|field| document.get(field).is_none());
@@ -129,7 +129,8 @@ fn each_entry_carries_the_numbers_of_its_document_and_their_sum_is_that_of_all()
         unreachable!()
     };
     let aggregates = Some(vec!["b".to_owned(), "c.a".to_owned()]);
-    let part = Part::of_test(1, PhysicalIndex::Range { protocol, equal, range, width, typed, aggregates });
+    let part =
+        IndexPart::of_test(1, PhysicalIndex::Range { protocol, equal, range, width, typed, aggregates });
     let (mut sums, mut expected) = (vec![NumberSum::default(); 2], [0_f64; 2]);
     for _ in 0..1_000 {
         let document = document(&mut rng, 2);
@@ -150,7 +151,7 @@ fn each_entry_carries_the_numbers_of_its_document_and_their_sum_is_that_of_all()
     }
     let found: Vec<f64> = sums.iter().map(|sum| sum.finish().as_f64()).collect();
     assert_eq!(found, expected);
-    let without = Part::of_test(1, range_of(&["a"]));
+    let without = IndexPart::of_test(1, range_of(&["a"]));
     assert!(
         of(&without, &doc! { "a": rng.random::<i32>(), "b": 1 }).unwrap().terms.values().all(Vec::is_empty)
     );

@@ -7,14 +7,14 @@ use crate::collection::Collection;
 use crate::declared::CalledFor;
 use crate::{Shared, error};
 use arras_planner::schema::{CollectionSchema, Schema, TextSchema};
-use arras_service::store::{IndexRequest, Namespace};
+use arras_service::store::{IndexDefinition, Namespace};
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use rand::Rng;
 use std::sync::Arc;
 
 /// How the index of a schema is asked for, if it declares one of a collection.
-fn of<'s>(schema: &'s Schema, ns: &Namespace) -> Option<(&'s TextSchema, IndexRequest)> {
+fn of<'s>(schema: &'s Schema, ns: &Namespace) -> Option<(&'s TextSchema, IndexDefinition)> {
     let text = schema.collection(&ns.database, &ns.collection)?.text.as_ref()?;
     Some((text, text.request()))
 }
@@ -23,15 +23,15 @@ fn of<'s>(schema: &'s Schema, ns: &Namespace) -> Option<(&'s TextSchema, IndexRe
 pub(crate) fn lacking<'r>(
     schema: &Schema,
     ns: &Namespace,
-    mut there: impl Iterator<Item = &'r IndexRequest>,
+    mut there: impl Iterator<Item = &'r IndexDefinition>,
 ) -> Option<CalledFor> {
     let (text, wanted) = of(schema, ns)?;
-    let same = |request: &IndexRequest| request.key == wanted.key && request.options == wanted.options;
+    let same = |request: &IndexDefinition| request.key == wanted.key && request.options == wanted.options;
     (!there.any(same)).then(|| CalledFor::Text(text.clone()))
 }
 
 /// True if an index was made for a schema that declares it no more, or otherwise.
-pub(crate) fn is_left(declared: Option<&CollectionSchema>, request: &IndexRequest) -> bool {
+pub(crate) fn is_left(declared: Option<&CollectionSchema>, request: &IndexDefinition) -> bool {
     let wanted = declared.and_then(|schema| schema.text.as_ref()).map(TextSchema::request);
     arras_planner::text::is_text(request)
         && request.name == arras_planner::schema::TEXT_INDEX
@@ -83,7 +83,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ///
     /// # Errors
     /// There is no service, or it cannot be reached.
-    pub(super) async fn text_record(&self, request: &IndexRequest) -> Result<TextRecord, ServiceError> {
+    pub(super) async fn text_record(&self, request: &IndexDefinition) -> Result<TextRecord, ServiceError> {
         let has_text =
             |collection: &Arc<Collection>| collection.indexes().iter().any(|index| index.text.is_some());
         if !self.all_collections().iter().any(has_text)

@@ -15,7 +15,7 @@ use bson::{Document, doc};
 use rand::RngExt;
 use std::collections::BTreeMap;
 
-fn half(part: &Part) -> &ArxEq {
+fn half(part: &IndexPart) -> &ArxEq {
     let Serves::Equality(half) = part.half.serves() else { panic!("no equality index") };
     half
 }
@@ -31,7 +31,7 @@ fn open(row: u8, document: Document) -> OpenDocument {
 
 /// An index on `a` of a collection, which named some rows for some values.
 fn found(world: &World, rows: &[u8], values: &[i32]) -> (Arc<Collection>, Found) {
-    let part = Part::of_test(1, eq_of(&["a"]));
+    let part = IndexPart::of_test(1, eq_of(&["a"]));
     let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
     let collection = world.collection(vec![index], 100);
     let mut counted = Rows::new(&world.shared.budget);
@@ -129,7 +129,7 @@ async fn values_without_entries_ask_the_server_nothing() {
     // An index that is gone has no records either: that is no empty answer.
     collection.set_indexes(Vec::new());
     assert_eq!(ask(2).await, Err(Fault::IndexNotFound));
-    let parts = [Part::of_test(1, range_of(&["a"])), Part::of_test(2, unique_of(&["a"]))];
+    let parts = [IndexPart::of_test(1, range_of(&["a"])), IndexPart::of_test(2, unique_of(&["a"]))];
     collection.set_indexes(vec![Arc::new(LiveIndex::of_test("a_1", doc! { "a": 1 }, parts.to_vec()))]);
     assert_eq!(ask(2).await, Err(Fault::IndexNotFound), "it has become another");
 }

@@ -18,7 +18,7 @@ const MANY: usize = 1 << 40;
 
 /// A walk along an index on `a` for a sort by `a` and `b`, and the world that it is in.
 async fn walk(world: &World, descending: bool, limit: Option<u64>) -> Walk {
-    let part = Part::plain(7, range_of(&["a"]), [], 1, &Asked::default());
+    let part = IndexPart::plain(7, range_of(&["a"]), [], 1, &Asked::default());
     let collection = world.collection(vec![LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![part])], 0);
     let order = Some(IndexOrder { descending, first_field: 0, field_count: 1 });
     let index = IndexId([7; 8]);

@@ -26,14 +26,14 @@ fn row(number: u8) -> RowId {
 fn constrained() -> Arc<Collection> {
     let of = |name: &str, id, fields: &[&str]| {
         let key = fields.iter().map(|field| ((*field).to_owned(), Bson::Int32(1))).collect();
-        LiveIndex::of_test(name, key, vec![Part::of_test(id, unique_of(fields))])
+        LiveIndex::of_test(name, key, vec![IndexPart::of_test(id, unique_of(fields))])
     };
     collection("c", vec![of("a_1", 1, &["a"]), of("b_c", 2, &["b", "c"])])
 }
 
 /// The values of a document that are to be unique, by index.
 fn values(collection: &Collection, document: &Document) -> Vec<(IndexId, Vec<u8>)> {
-    let of_part = |part: &Arc<Part>| {
+    let of_part = |part: &Arc<IndexPart>| {
         let terms = terms::of(part, document).unwrap().terms;
         let id = part.id;
         terms.into_keys().map(move |value| (id, value)).collect::<Vec<_>>()
@@ -234,7 +234,8 @@ fn a_duplicate_says_where_and_what_as_mongodb_does() {
 fn documents_that_an_index_cannot_hold_are_refused_by_themselves() {
     let mut rng = randomly();
     let parts = [eq_of(&["a"]), range_of(&["a", "b"]), unique_of(&["b", "c"])];
-    let parts: Vec<Arc<Part>> = (1..).zip(parts).map(|(name, kind)| Part::of_test(name, kind)).collect();
+    let parts: Vec<Arc<IndexPart>> =
+        (1..).zip(parts).map(|(name, kind)| IndexPart::of_test(name, kind)).collect();
     let mut refused = 0;
     for _ in 0..2_000 {
         let document = document(&mut rng, 2);
@@ -265,7 +266,8 @@ async fn an_update_revises_the_documents_that_it_changes_and_leaves_the_others()
 #[tokio::test]
 async fn documents_that_cannot_be_indexed_fail_and_the_others_fail_with_the_server() {
     let world = World::new("").await;
-    let index = LiveIndex::of_test("a_b", doc! { "a": 1 }, vec![Part::of_test(1, range_of(&["a", "b"]))]);
+    let index =
+        LiveIndex::of_test("a_b", doc! { "a": 1 }, vec![IndexPart::of_test(1, range_of(&["a", "b"]))]);
     let collection = world.collection(vec![index], 0);
     let bad = |id: i32| doc! { "_id": id, "a": [1, 2], "b": [1] };
     let good = |id: i32| doc! { "_id": id, "a": 1 };

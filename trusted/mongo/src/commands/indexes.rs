@@ -8,7 +8,7 @@ use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandError, CommandResult};
 use arras_documents::order;
 use arras_service::ID_INDEX;
-use arras_service::store::{IndexRequest, Namespace, Store};
+use arras_service::store::{IndexDefinition, Namespace, Store};
 use bson::{Bson, Document, doc};
 
 /// Most fields of an index.
@@ -57,7 +57,7 @@ pub(crate) async fn create<S: Store>(context: &Context<'_, S>, mut arguments: Ar
 }
 
 /// Reads one element of `indexes`.
-fn request(fields: Document) -> Result<IndexRequest, CommandError> {
+fn request(fields: Document) -> Result<IndexDefinition, CommandError> {
     let mut arguments = Arguments::of_statement("createIndexes.indexes", fields);
     arguments.refuse(REFUSED)?;
     arguments.ignore(&["background", "dropDups", "ns"]);
@@ -90,7 +90,7 @@ fn request(fields: Document) -> Result<IndexRequest, CommandError> {
     }
     arguments.refuse(OF_TEXT)?;
     arguments.finish()?;
-    Ok(IndexRequest { name, key, unique, sparse, options })
+    Ok(IndexDefinition { name, key, unique, sparse, options })
 }
 
 fn check_key(key: &Document) -> Result<(), CommandError> {
@@ -131,7 +131,7 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     reads::first_batch(context, namespace, Batches::of_list(described), delivery).await
 }
 
-fn description(index: IndexRequest) -> Document {
+fn description(index: IndexDefinition) -> Document {
     let mut description = doc! { "v": 2, "key": index.key, "name": index.name.as_str() };
     // MongoDB does not say of the _id index that it is unique.
     if index.unique && index.name != ID_INDEX {
@@ -178,7 +178,7 @@ fn not_found(namespace: &Namespace, name: &str) -> CommandError {
 }
 
 /// The names of the indexes a `dropIndexes` means that does not mean all.
-fn named(which: &Bson, indexes: &[IndexRequest]) -> Result<Vec<String>, CommandError> {
+fn named(which: &Bson, indexes: &[IndexDefinition]) -> Result<Vec<String>, CommandError> {
     match which {
         Bson::String(name) => Ok(vec![name.clone()]),
         Bson::Document(key) => {

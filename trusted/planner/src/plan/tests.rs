@@ -333,7 +333,7 @@ fn advice_is_true_and_can_be_pasted() {
         let mut with = indexes.clone();
         for (number, key) in commands.into_iter().enumerate() {
             let options = Document::new();
-            let request = arras_service::store::IndexRequest {
+            let request = arras_service::store::IndexDefinition {
                 name: "x".to_owned(),
                 key,
                 unique: false,

@@ -5,11 +5,11 @@ use crate::adversary::Adversary;
 use crate::schema::Schema;
 use bson::doc;
 
-fn request(key: Document, unique: bool, options: Document) -> IndexRequest {
-    IndexRequest { name: "an_index".to_owned(), key, unique, sparse: false, options }
+fn request(key: Document, unique: bool, options: Document) -> IndexDefinition {
+    IndexDefinition { name: "an_index".to_owned(), key, unique, sparse: false, options }
 }
 
-fn built(request: &IndexRequest) -> Vec<String> {
+fn built(request: &IndexDefinition) -> Vec<String> {
     indexes_for(request, None).unwrap().iter().map(|index| format!("{index:#}")).collect()
 }
 

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use bson::doc;
 
 const CLINIC: &str = r#"
@@ -166,7 +166,7 @@ fn a_declared_text_is_what_createindexes_would_make() {
     let collection = schema.collection("a", "b").unwrap();
     let declared = collection.text.as_ref().unwrap();
     assert_eq!(declared.to_string(), "BISEN(note.body, title)");
-    let asked = IndexRequest {
+    let asked = IndexDefinition {
         name: TEXT_INDEX.into(),
         key: doc! { "title": "text", "note.body": "text" },
         unique: false,

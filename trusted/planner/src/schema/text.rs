@@ -2,7 +2,7 @@
 
 use super::raw::{Mistake, check_path, mistake};
 use crate::text;
-use arras_service::store::IndexRequest;
+use arras_service::store::IndexDefinition;
 use bson::{Document, doc};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,18 +51,18 @@ impl TextSchema {
         }
     }
 
-    fn asked(&self) -> IndexRequest {
+    fn asked(&self) -> IndexDefinition {
         let weights = self.weights.iter().map(|(field, weight)| (field.clone(), i64::from(*weight).into()));
         let mut options = doc! { "weights": weights.collect::<Document>() };
         options.extend(self.default_language.iter().map(|name| ("default_language".into(), name.into())));
         options.extend(self.language_override.iter().map(|name| ("language_override".into(), name.into())));
         let key = self.weights.keys().map(|field| (field.clone(), "text".into())).collect();
-        IndexRequest { name: TEXT_INDEX.into(), key, unique: false, sparse: false, options }
+        IndexDefinition { name: TEXT_INDEX.into(), key, unique: false, sparse: false, options }
     }
 
     /// The index, as an application would ask for it.
     #[must_use]
-    pub fn request(&self) -> IndexRequest {
+    pub fn request(&self) -> IndexDefinition {
         let asked = self.asked();
         // What was read is in order.
         text::normalised(asked.clone()).unwrap_or(asked)
