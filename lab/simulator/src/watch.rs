@@ -16,7 +16,6 @@ pub(crate) enum Once {
     Nonce(Vec<u8>),
     Circuit([u8; 16]),
     Opened([u8; 16]),
-    Version(IndexId, u64),
 }
 
 #[derive(Debug, Default)]

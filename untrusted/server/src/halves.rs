@@ -31,6 +31,8 @@ type Answer<S> = fn(&S, u64, &[u8]) -> Result<Vec<u8>, Refusal>;
 /// What answers the requests of a protocol, and what drops leave of it.
 struct Half<S> {
     protocol: ProtocolId,
+    /// For the log of the process.
+    #[cfg_attr(not(feature = "process"), allow(dead_code, reason = "nothing is logged without it"))]
     name: &'static str,
     /// Tables that drops empty.
     emptied: &'static [Table],
