@@ -37,6 +37,12 @@ impl Sort {
         let mut keys = Vec::with_capacity(specification.len());
         for (name, direction) in specification {
             path::check(name)?;
+            if name.split('.').any(|part| part.starts_with('$') && !["$id", "$ref", "$db"].contains(&part)) {
+                return Err(crate::error::location!(
+                    16410,
+                    "FieldPath field names may not start with '$': '{name}'"
+                ));
+            }
             if text::is_score(direction)? {
                 keys.push(SortKey { path: SCORE.to_owned(), descending: true });
                 continue;

@@ -51,6 +51,8 @@ fn paths_enter_arrays_of_documents() {
 #[test]
 fn directions_are_one_and_minus_one() {
     assert_eq!(Sort::parse(&doc! { "a": 2 }).unwrap_err().code, 15975);
+    assert_eq!(Sort::parse(&doc! { "a.$b": 1 }).unwrap_err().code, 16410);
+    assert!(Sort::parse(&doc! { "a.$id": 1 }).is_ok(), "a reference to a document has such fields");
     assert_eq!(Sort::parse(&doc! { "a": { "$meta": "nothing" } }).unwrap_err().code, 238);
     assert!(Sort::parse(&doc! { "a": { "$meta": "textScore" } }).is_ok());
     assert!(Sort::parse(&doc! { "a": 1.0, "b": -1_i64 }).is_ok());
