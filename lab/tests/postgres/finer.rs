@@ -160,6 +160,8 @@ long = { id = "8a1b2c3d4e5f6d03", type = "numeric(60,2)", operations = ["equalit
         "UPDATE t SET price = 5.555 WHERE id = 4",
         "INSERT INTO t (id, price) VALUES (5, 1.01)",
         "INSERT INTO t (id, price) VALUES (6, 5.5549)",
+        "INSERT INTO t (id, code) VALUES (7, 'xyzw'::varchar(3))",
+        "PREPARE p (int) AS UPDATE t SET long = $1 WHERE id = 6; EXECUTE p (9.4)",
     ];
     for text in write {
         let code =
@@ -187,6 +189,8 @@ long = { id = "8a1b2c3d4e5f6d03", type = "numeric(60,2)", operations = ["equalit
         "code = 'abcd'::varchar(3)",
         "code = ANY('{abcd,xy}'::varchar(3)[])",
         "code = 'xy'::varchar(3)",
+        "code = 'xyz'",
+        "long = 9",
     ] {
         assert_eq!(ids(&encrypted, condition, &[]).await, ids(&plain, condition, &[]).await, "{condition}");
     }

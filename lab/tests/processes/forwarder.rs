@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 #[derive(Default)]
-struct Shared {
+struct Forwarding {
     /// Where connections lead; none while the server is down.
     target: Mutex<Option<String>>,
     /// Everything that went over, both directions, if it is kept.
@@ -18,14 +18,14 @@ struct Shared {
 /// A forwarding listener.
 pub(crate) struct Forwarder {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<Forwarding>,
 }
 
 impl Forwarder {
     pub(crate) fn start(tap: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Forwarding::default());
         *shared.tapped.lock().unwrap() = tap.then(Vec::new);
         thread::spawn({
             let shared = Arc::clone(&shared);
@@ -63,7 +63,7 @@ impl Drop for Forwarder {
 }
 
 /// Copies both ways until either side closes.
-fn forward(from: &TcpStream, shared: &Shared) {
+fn forward(from: &TcpStream, shared: &Forwarding) {
     let target = shared.target.lock().unwrap().clone();
     let Some(Ok(to)) = target.map(TcpStream::connect) else {
         return;
@@ -76,7 +76,7 @@ fn forward(from: &TcpStream, shared: &Shared) {
     });
 }
 
-fn copy(mut from: &TcpStream, mut to: &TcpStream, shared: &Shared) {
+fn copy(mut from: &TcpStream, mut to: &TcpStream, shared: &Forwarding) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(length) = from.read(&mut bytes)
         && length > 0

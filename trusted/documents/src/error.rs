@@ -51,7 +51,17 @@ impl QueryError {
         Self::new(14, "TypeMismatch", message)
     }
 
-    pub(crate) fn overflow(message: impl Into<String>) -> Self {
+    /// What does not fit memory cannot be put on the disk.
+    pub fn no_disk(why: impl fmt::Display) -> Self {
+        Self::new(
+            14031,
+            "OutOfDiskSpace",
+            format!("what does not fit memory cannot be put on the disk: {why}"),
+        )
+    }
+
+    /// A number, or a length, that is too large.
+    pub fn overflow(message: impl Into<String>) -> Self {
         Self::new(15, "Overflow", message)
     }
 

@@ -83,6 +83,24 @@ impl TextCondition {
     }
 }
 
+/// A document names a language that is not known.
+#[must_use]
+pub fn unknown_language(name: &str) -> QueryError {
+    crate::error::location!(17262, "language override unsupported: {name}")
+}
+
+/// A document names its language by something that is no text.
+#[must_use]
+pub fn language_of_another_type() -> QueryError {
+    crate::error::location!(17261, "found language override field in document with non-string type")
+}
+
+/// A document has texts of several languages.
+#[must_use]
+pub fn several_languages() -> QueryError {
+    QueryError::unsupported("texts of several languages in one document")
+}
+
 /// There is no text index.
 fn no_index() -> QueryError {
     QueryError::new(27, "IndexNotFound", "text index required for $text query")

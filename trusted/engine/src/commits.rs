@@ -30,10 +30,10 @@ struct Queue {
 
 /// The queue before the proxy's own store.
 pub(super) struct Commits<S: Storage> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<Common<S>>,
 }
 
-struct Shared<S: Storage> {
+struct Common<S: Storage> {
     local: Arc<LocalStore<S>>,
     queue: Mutex<Queue>,
 }
@@ -46,7 +46,7 @@ impl<S: Storage> std::fmt::Debug for Commits<S> {
 
 impl<S: Storage> Commits<S> {
     pub(super) fn new(local: Arc<LocalStore<S>>) -> Self {
-        Self { shared: Arc::new(Shared { local, queue: Mutex::default() }) }
+        Self { shared: Arc::new(Common { local, queue: Mutex::default() }) }
     }
 
     /// Records `operation` with its changes; durable once it returns. That it is the newest, if it is, is recorded
@@ -79,7 +79,7 @@ impl<S: Storage> Commits<S> {
     }
 }
 
-impl<S: Storage> Shared<S> {
+impl<S: Storage> Common<S> {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nothing panics while it is held.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -146,7 +146,7 @@ fn serve<S: Storage>(mut serving: Serving<S>) {
 
 /// The thread at work on a queue.
 struct Serving<S: Storage> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<Common<S>>,
 }
 
 impl<S: Storage> Serving<S> {

@@ -24,11 +24,7 @@ const BLOCK_BYTES: usize = 32 * 1024;
 const SLOT_BYTES: u64 = (BLOCK_BYTES + OVERHEAD_BYTES) as u64;
 
 fn failed(error: &io::Error) -> QueryError {
-    QueryError::new(
-        14031,
-        "OutOfDiskSpace",
-        format!("what does not fit memory cannot be put on the disk: {error}"),
-    )
+    QueryError::no_disk(error)
 }
 
 /// One file for everything that is spilled, made when it is first needed.
@@ -154,8 +150,7 @@ struct Writer {
 
 impl RunWriter for Writer {
     fn append(&mut self, record: &[u8]) -> Result<(), QueryError> {
-        let length = u32::try_from(record.len())
-            .map_err(|_| QueryError::new(15, "Overflow", "a record is too long"))?;
+        let length = u32::try_from(record.len()).map_err(|_| QueryError::overflow("a record is too long"))?;
         self.open.extend_from_slice(&length.to_le_bytes());
         self.open.extend_from_slice(record);
         let whole = self.open.len() / BLOCK_BYTES * BLOCK_BYTES;

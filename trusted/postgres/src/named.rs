@@ -1,5 +1,6 @@
 //! What a session has named in SQL and reads encrypted columns by: statements of `PREPARE`, cursors of `DECLARE`.
 
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Outputs, Rewritten};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ pub struct Prepared {
     pub(crate) rewritten: Rewritten,
     /// How many parameters it has.
     pub(crate) parameters: usize,
+    /// The types that its parameters are declared with, if they are columns' types.
+    pub(crate) declared: Vec<Option<ColumnType>>,
     /// About what it takes.
     pub(crate) bytes: usize,
     /// The proxy reads and writes rows for it: it is no one statement that `EXECUTE` could run.

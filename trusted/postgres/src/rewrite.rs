@@ -69,15 +69,18 @@ pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Ve
     let (mut catalog, mut named) = (Cow::Borrowed(catalog), named.clone());
     let mut planned = Vec::new();
     for statement in statements(text)? {
+        let mut foreseen = None;
         let outcome = match naming::plan(text, &statement, &catalog, &named) {
-            Ok(None) => plan_one(text, &statement, &mut catalog).map(|action| (action, None)),
+            Ok(None) => plan_one(text, &statement, &mut catalog, &mut foreseen).map(|action| (action, None)),
             Ok(Some(found)) => Ok(found),
             Err(error) => Err(error),
         };
         let (action, naming) = outcome.unwrap_or_else(|error| (Action::Refused(error), None));
         let changed = mention::changed_tables(&statement);
         if !changed.is_empty() {
-            catalog.to_mut().doubt_each(changed);
+            // What is foreseen of a declared table is known.
+            let doubted = changed.into_iter().filter(|name| foreseen.as_ref() != Some(name));
+            catalog.to_mut().doubt_each(doubted);
         }
         naming.iter().for_each(|naming| named.apply(naming));
         planned.push(Planned { span: statement.span(), action, naming });
@@ -85,7 +88,13 @@ pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Ve
     Ok(planned)
 }
 
-fn plan_one(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>) -> Result<Action, SqlError> {
+/// `foreseen`: the name of the declared table that is as it is foreseen behind it.
+fn plan_one(
+    text: &str,
+    statement: &Lexemes,
+    catalog: &mut Cow<'_, Catalog>,
+    foreseen: &mut Option<String>,
+) -> Result<Action, SqlError> {
     if let Some(at) = mention::changes_own_schema(statement) {
         let message = "permission denied for schema arras";
         return Err(SqlError::new(sqlstate::INSUFFICIENT_PRIVILEGE, message)
@@ -101,6 +110,7 @@ fn plan_one(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>) -> 
             if action.is_ok()
                 && let Some(table) = foreseen::table(text, statement, catalog, at)
             {
+                *foreseen = Some(table.name.clone());
                 catalog.to_mut().add(table);
             }
             action

@@ -191,7 +191,7 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
     };
     let stored = || {
         let Some(datum) = datum(&value.source, encryption, inputs)? else { return Ok(None) };
-        datum.storable(encryption)?.order_key(encryption).map(|key| Some(Standing::At(key)))
+        as_cast(datum, value)?.storable(encryption)?.order_key(encryption).map(|key| Some(Standing::At(key)))
     };
     let found = if side.is_some() { order_standing(value, encryption, inputs) } else { stored() };
     let Some(found) = found? else { return Ok(Vec::new()) };
@@ -301,7 +301,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
     let bytes = |encryption: &Arc<Encryption>, make: &dyn Fn(Datum) -> Result<Vec<u8>, SqlError>| {
         Ok(match datum(&value.source, encryption, inputs)? {
             None => PhysicalValue::Null,
-            Some(datum) => PhysicalValue::Bytes(make(datum)?),
+            Some(datum) => PhysicalValue::Bytes(make(as_cast(datum, value)?)?),
         })
     };
     let term = |encryption: &Encryption, canonical: &[u8]| {
@@ -340,8 +340,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             term(encryption, &datum.storable(encryption)?.canonical()).map(Some)
         }),
         Form::EqualToArray(encryption) => array(value, encryption, inputs, &|datum| {
-            let datum = value.sent_as.map_or(Ok(datum.clone()), |kind| datum.cast(kind))?;
-            term(encryption, &datum.canonical()).map(Some)
+            term(encryption, &as_cast(datum, value)?.canonical()).map(Some)
         }),
         Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {
             array(value, encryption, inputs, &|datum| {
@@ -365,6 +364,14 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),
+    }
+}
+
+/// A value as a cast to its column's own type leaves it.
+fn as_cast(datum: Datum, value: &Value) -> Result<Datum, SqlError> {
+    match value.sent_as {
+        Some(kind) => datum.cast(kind),
+        None => Ok(datum),
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Failure {
     /// is older, or was cut.
     #[error(
         "{0} of the documents that match are not in the record of what was indexed, and are not shown: run arras search index again, \
-         which completes it"
+         which completes it; if their files are gone since, index into another store"
     )]
     Unrecorded(u64),
     /// The store that is to be made is a folder with others' files.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::io::{self, BufRead, BufReader, Lines, Write};
 use std::ops::Sub;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -109,7 +109,11 @@ impl Host {
         while Instant::now() < end {
             match self.child.try_wait() {
                 Ok(Some(status)) => {
-                    return ended(status.code().unwrap_or(1), "has ended", self.said.last());
+                    let mut why = self.said.last();
+                    if let Some(signal) = status.signal() {
+                        why.text = format!("killed by signal {signal}");
+                    }
+                    return ended(status.code().unwrap_or(1), "has ended", why);
                 }
                 Ok(None) => thread::sleep(PAUSE / 10),
                 Err(_) => break,

@@ -5,8 +5,7 @@
 
 use super::Names;
 use super::client::of_query;
-use arras_documents::QueryError;
-use arras_documents::text::TextMatch;
+use arras_documents::text::{TextMatch, language_of_another_type, several_languages, unknown_language};
 use arras_planner::text::{EVERY_FIELD, TextDefinition};
 use arras_protocol::RowId;
 use arras_schemes::bisen::Salt;
@@ -100,22 +99,15 @@ impl<'d> Visit<'d, '_> {
 /// # Errors
 /// As MongoDB for one that is not known; 238 for several in one document.
 pub(super) fn language(texts: &[Text<'_>], default: Language) -> Result<Language, ServiceError> {
-    let refused = |code, name, message: String| ServiceError::from(QueryError::new(code, name, message));
     let mut named = None;
     for text in texts {
         let language = match text.language {
             None => default,
-            Some(Bson::String(name)) => name.parse().map_err(|_| {
-                refused(17262, "Location17262", format!("language override unsupported: {name}"))
-            })?,
-            Some(_) => {
-                let message = "found language override field in document with non-string type";
-                return Err(refused(17261, "Location17261", message.to_owned()));
-            }
+            Some(Bson::String(name)) => name.parse().map_err(|_| unknown_language(name))?,
+            Some(_) => return Err(language_of_another_type().into()),
         };
         if *named.get_or_insert(language) != language {
-            let message = "Arras does not support texts of several languages in one document";
-            return Err(refused(238, "NotImplemented", message.to_owned()));
+            return Err(several_languages().into());
         }
     }
     Ok(named.unwrap_or(default))

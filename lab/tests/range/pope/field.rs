@@ -319,9 +319,9 @@ fn elements_in_another_order_or_twice_change_no_answer() {
 
 /// A server on several threads.
 #[derive(Clone)]
-struct Shared(Arc<Backend<Embedded>>);
+struct SharedServer(Arc<Backend<Embedded>>);
 
-impl<P: arras_protocol::Protocol> Channel<P> for Shared {
+impl<P: arras_protocol::Protocol> Channel<P> for SharedServer {
     async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
         let (backend, body) = (Arc::clone(&self.0), codec::encode(&request));
         let reply = tokio::task::spawn_blocking(move || backend.handle(P::ID, &body)).await;
@@ -334,7 +334,7 @@ impl<P: arras_protocol::Protocol> Channel<P> for Shared {
 fn many_searches_beside_a_writer_find_what_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Embedded::open(directory.path()).expect("the directory is ours");
-    let channel = Shared(Arc::new(Backend::open(store, [1; 16]).expect("an empty store")));
+    let channel = SharedServer(Arc::new(Backend::open(store, [1; 16]).expect("an empty store")));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
     runtime.block_on(async {
         let field = Arc::new(Field::create(channel, Width::Bits64, 512).await.expect("made"));

@@ -128,9 +128,9 @@ fn spilled_pipelines_equal_those_in_memory() {
 }
 
 /// So many bytes for everybody.
-struct Shared(std::sync::Mutex<usize>);
+struct SharedMemory(std::sync::Mutex<usize>);
 
-impl Pool for Shared {
+impl Pool for SharedMemory {
     fn take(&self, bytes: usize) -> bool {
         let mut left = self.0.lock().unwrap();
         let enough = bytes <= *left;
@@ -159,7 +159,7 @@ fn work_spills_when_others_leave_little_and_gives_back_what_it_had() {
         let expected = pipeline.run(documents.clone()).unwrap();
         for (left, spills) in [(4_000_000, false), (200_000, true), (0, true)] {
             let (_, heap) = small();
-            let pool = Arc::new(Shared(std::sync::Mutex::new(left)));
+            let pool = Arc::new(SharedMemory(std::sync::Mutex::new(left)));
             let workspace = Workspace {
                 memory_bytes: 10_000_000,
                 spill: Some(Arc::new(Runs(Arc::clone(&heap)))),

@@ -300,7 +300,10 @@ impl<'a> Analysis<'a> {
         let of_changes =
             names.len() == 2 && names.first().is_some_and(|name| ROWS_OF_CHANGES.contains(&name.as_str()));
         let is_known = match names {
-            [relation, _] => scope.relation(None, relation).map_or(scope.is_known(), |named| named.certain),
+            // Of one without encrypted columns it may be a function of its rows, and nothing beside it is encrypted.
+            [relation, _] => scope
+                .relation(None, relation)
+                .map_or(scope.is_known(), |named| named.certain && named.is_encrypted()),
             _ => scope.is_known(),
         };
         if is_special || names.len() > 2 || !is_said || of_changes || !is_known {

@@ -108,7 +108,9 @@ const RUNS_CODE: [&str; 15] = [
 /// The names in a statement that makes, changes or drops a table or view: what they mean behind it may be something else.
 pub(super) fn changed_tables(statement: &Lexemes) -> BTreeSet<String> {
     let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
-    let is_of_tables = is(0, &["create", "alter", "drop"]) && (1..6).any(|at| is(at, &["table", "view"]));
+    let makes = is(0, &["select"]) && (1..statement.list.len()).any(|at| is(at, &["into"]));
+    let is_of_tables =
+        makes || (is(0, &["create", "alter", "drop"]) && (1..6).any(|at| is(at, &["table", "view"])));
     let words = statement.list.iter().filter_map(|lexeme| match &lexeme.token.token {
         Token::Word(word) if is_of_tables => Some(name_of(word)),
         _ => None,
@@ -122,16 +124,27 @@ const DEFINES: [&str; 6] = ["create", "alter", "drop", "comment", "lock", "trunc
 /// The token of the proxy's own schema in a statement that would change what is in it, or it: a definition that names it,
 /// a change of rows wherever it stands (behind `EXPLAIN ANALYZE`, within `WITH`), or code that names it.
 pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
+    let is_alias = |at: usize| {
+        matches!(statement.token(at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA)
+            && !matches!(statement.token(at + 1), Some(Token::Period))
+    };
     let defines = DEFINES.iter().any(|word| statement.is_word(0, word));
     let of_schemas = (0..statement.list.len()).any(|at| statement.is_word(at, "schema"));
     let makes_code = makes_code(statement);
     statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
         Token::Word(word) if name_of(word) == OWN_SCHEMA => {
             let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
-            (is_qualifier && (defines || is_target(statement, at))) || (defines && of_schemas)
+            let named_otherwise = !of_schemas && (0..statement.list.len()).any(is_alias);
+            (is_qualifier && ((defines && !named_otherwise) || is_target(statement, at)))
+                || (defines && of_schemas)
         }
         Token::DollarQuotedString(string) if makes_code => qualifies(&string.value.to_lowercase()),
-        Token::SingleQuotedString(string) | Token::EscapedStringLiteral(string) if makes_code => {
+        Token::SingleQuotedString(string)
+        | Token::EscapedStringLiteral(string)
+        | Token::UnicodeStringLiteral(string)
+        | Token::NationalStringLiteral(string)
+            if makes_code =>
+        {
             qualifies(&string.to_lowercase())
         }
         _ => false,
@@ -141,21 +154,34 @@ pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
 /// Does the name of what rows are put into, changed in or taken from begin at a token?
 fn is_target(statement: &Lexemes, at: usize) -> bool {
     let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
-    let skipped = |at: &usize| is(*at, &["only"]) || matches!(statement.token(*at), Some(Token::LParen));
+    // The name of the database may stand before it.
+    let is_point = |at: usize| matches!(statement.token(at), Some(Token::Period));
+    let at = if at >= 2 && is_point(at - 1) { at - 2 } else { at };
+    let skipped =
+        |at: &usize| is(*at, &["only", "binary"]) || matches!(statement.token(*at), Some(Token::LParen));
     let Some(before) = (0..at).rev().find(|at| !skipped(at)) else { return false };
     is(before, &["into", "update", "copy"])
         || (is(before, &["from"]) && before.checked_sub(1).is_some_and(|at| is(at, &["delete"])))
 }
 
-/// Does code in small letters name something in the proxy's own schema?
+/// Does code in small letters change something, and name what is in the proxy's own schema?
 fn qualifies(folded: &str) -> bool {
-    ["arras.", "\"arras\"."].iter().any(|name| {
-        folded.match_indices(name).any(|(at, _)| {
+    let changes = CHANGES.iter().any(|word| holds_word(folded, word));
+    changes
+        && folded.match_indices(OWN_SCHEMA).any(|(at, _)| {
             let before = folded.get(..at).and_then(|before| before.chars().next_back());
-            !before.is_some_and(|letter| letter.is_alphanumeric() || "_$.".contains(letter))
+            let behind = folded.get(at + OWN_SCHEMA.len()..).unwrap_or_default();
+            let behind = behind.strip_prefix('"').unwrap_or(behind).trim_start();
+            behind.starts_with('.')
+                && !before.is_some_and(|letter| letter.is_alphanumeric() || "_$@".contains(letter))
         })
-    })
 }
+
+/// Words of code that changes something.
+const CHANGES: [&str; 12] = [
+    "insert", "update", "delete", "truncate", "drop", "alter", "create", "merge", "copy", "lock", "comment",
+    "execute",
+];
 
 /// The schema of what the proxy keeps in the database.
 const OWN_SCHEMA: &str = "arras";

@@ -4,7 +4,7 @@
 //! gives; the rows that `FETCH` gives are those of the cursor's query.
 
 use super::analysis::Analysis;
-use super::constant::{Constant, constant};
+use super::constant::{Constant, Written, constant};
 use super::statement;
 use super::write::assigned;
 use crate::catalog::Catalog;
@@ -217,15 +217,17 @@ fn prepare(
     let bytes = 5 * (text.len() + rewritten.extended_text().len());
     named.check_room(bytes)?;
     let declared = list.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
+    let of_columns: Vec<Option<ColumnType>> = declared
+        .iter()
+        .map(|tokens| ColumnType::parse(&text_of(text, lexemes, tokens)?.to_lowercase()))
+        .collect();
     for value in &mut rewritten.values {
         let (Form::EqualTo(encryption) | Form::Bound(encryption, ..), Source::Parameter(number)) =
             (&value.form, &value.source)
         else {
             continue;
         };
-        let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
-        let said =
-            place.and_then(|tokens| ColumnType::parse(&text_of(text, lexemes, tokens)?.to_lowercase()));
+        let said = usize::from(*number).checked_sub(1).and_then(|place| *of_columns.get(place)?);
         value.sent_as = value.sent_as.or(said.filter(|said| is_finer(*said, encryption.kind)));
     }
     let kind = |value: &Value| match (&value.form, &value.source) {
@@ -243,7 +245,8 @@ fn prepare(
     let sent = format!("{head}{kinds} AS {}", rewritten.extended_text());
     let parameters = rewritten.parameters.len().max(declared.len());
     let text = text.to_owned();
-    let prepared = Arc::new(Prepared { text, rewritten, parameters, bytes, is_program: false });
+    let prepared =
+        Arc::new(Prepared { text, rewritten, parameters, declared: of_columns, bytes, is_program: false });
     Ok(Some((Action::Rewritten(Rewritten::plain(sent)), Some(Naming::Prepared(name, prepared)))))
 }
 
@@ -303,7 +306,8 @@ fn execute(
             let message = format!("there is no parameter ${number}");
             return Err(SqlError::new(sqlstate::UNDEFINED_PARAMETER, message));
         };
-        pieces.push(analysis.argument(value, tokens)?);
+        let declared = usize::from(number).checked_sub(1).and_then(|place| *prepared.declared.get(place)?);
+        pieces.push(analysis.argument(value, tokens, declared)?);
     }
     if !prepared.rewritten.values.is_empty() {
         pieces.push(Piece::Text(")".into()));
@@ -313,6 +317,26 @@ fn execute(
     let (outputs, locks) = (prepared.rewritten.outputs.clone(), prepared.rewritten.locks.clone());
     let step = Rewritten { outputs, locks, parameters: Vec::new(), ..rewritten };
     Ok(Action::Program(Box::new(Program::Layout(Layout { steps: vec![step], answer: 0 }))))
+}
+
+/// A number as it is assigned to a parameter of whole numbers: rounded, and one of the type.
+fn within(mut found: Constant, kind: ColumnType) -> Result<Constant, SqlError> {
+    let (Written::Number, Source::Constant(Some(text)), true) =
+        (found.written, &mut found.source, kind.is_integer())
+    else {
+        return Ok(found);
+    };
+    if let Some(rounded) = crate::codec::rounded(text) {
+        *text = rounded.to_string();
+    }
+    let fits = match kind {
+        ColumnType::SmallInt => text.parse::<i16>().is_ok(),
+        ColumnType::Integer => text.parse::<i32>().is_ok(),
+        _ => text.parse::<i64>().is_ok(),
+    };
+    let range =
+        || SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", kind.name()));
+    fits.then_some(found).ok_or_else(range)
 }
 
 impl Analysis<'_> {
@@ -336,7 +360,12 @@ impl Analysis<'_> {
     }
 
     /// What `EXECUTE` gives for a parameter.
-    fn argument(&mut self, value: &Value, tokens: &Range<usize>) -> Result<Piece, SqlError> {
+    fn argument(
+        &mut self,
+        value: &Value,
+        tokens: &Range<usize>,
+        declared: Option<ColumnType>,
+    ) -> Result<Piece, SqlError> {
         let at = self.lexemes.bytes(tokens.start).start;
         let encryption = match &value.form {
             Form::Plain => return Ok(Piece::Text(self.source(tokens).to_owned())),
@@ -358,6 +387,10 @@ impl Analysis<'_> {
                 format!("what EXECUTE gives for column {} must be a constant", encryption.label),
                 "Compute the value in the application.",
             ));
+        };
+        let found = match declared.filter(|kind| *kind != encryption.kind) {
+            Some(kind) => within(found, kind).map_err(|error| self.at(error, tokens.start))?,
+            None => found,
         };
         // What the parameter is was said when it was prepared: digits do not make it another type.
         let sent_as = value.sent_as;

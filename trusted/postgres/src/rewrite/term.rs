@@ -337,15 +337,12 @@ fn takes_integers(kind: ColumnType) -> bool {
 /// The type of a constant that a column is compared with, if that has values between the column's, or is the column's own and
 /// rounds or cuts what is cast to it.
 pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
-    let (Form::Bound(encryption, ..) | Form::EqualTo(encryption) | Form::EqualToArray(encryption)) = form
-    else {
-        return None;
-    };
+    let encryption = &encryption_of(form)?;
     let cast = constant.cast.as_deref().map(|name| name.strip_suffix("[]").unwrap_or(name));
     if let Some(own) = cast.and_then(ColumnType::parse).filter(|kind| kind.modifier() != -1) {
         return (own == encryption.kind).then_some(own);
     }
-    if form.is_array() {
+    if !matches!(form, Form::Bound(..) | Form::EqualTo(_)) {
         return None;
     }
     let kind = match (cast, &constant.source) {

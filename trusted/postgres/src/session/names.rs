@@ -174,6 +174,7 @@ fn parsed(statement: &Statement) -> Prepared {
         text: statement.texts.client.clone(),
         rewritten: rewritten.clone(),
         parameters,
+        declared: Vec::new(),
         bytes: 0,
         is_program,
     }

@@ -168,8 +168,7 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
         }
         _ => {
             let datum = datum(&value.source, encryption, inputs)?;
-            let cast = |datum: Datum| value.sent_as.map_or(Ok(datum.clone()), |kind| datum.cast(kind));
-            datum.map(cast).transpose()
+            datum.map(|datum| super::as_cast(datum, value)).transpose()
         }
     }
 }

@@ -397,7 +397,7 @@ fn only_tags(level: &Level) -> Option<OnlyTags<'_>> {
         Some((path, (node, Change::Tags(tags)))) if level.len() == 1 => {
             Some(OnlyTags { path: *path, node: *node, tags })
         }
-        _ => None,
+        Some((_, (_, Change::Tags(_) | Change::Body(_)))) | None => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::text::fold;
 use sqlparser::ast::{
-    ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, SelectItem, SetExpr, TimezoneInfo,
+    AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, SelectItem, SetExpr, TimezoneInfo,
     TrimWhereField,
 };
 
@@ -21,7 +21,14 @@ fn figure(expression: &Expr) -> Option<(String, bool)> {
         Expr::Identifier(name) => Some((of_ident(name), true)),
         Expr::CompoundIdentifier(parts) => parts.last().map(|name| (of_ident(name), true)),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figure(inner),
-        Expr::CompoundFieldAccess { root, .. } => figure(root),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(name)) => Some(of_ident(name)),
+                _ => None,
+            });
+            field.map(|name| (name, true)).or_else(|| figure(root))
+        }
+        Expr::IsNormalized { .. } => good("is_normalized"),
         Expr::Cast { expr, data_type, .. } => {
             figure(expr).filter(|(_, good)| *good).or_else(|| Some((of_type(data_type)?, false)))
         }
