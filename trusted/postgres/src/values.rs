@@ -16,7 +16,7 @@ use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use compared::is_finer;
-use compared::{Standing, compared_key, equality_bytes, order_standing};
+use compared::{Standing, as_cast, compared_key, equality_bytes, order_standing};
 pub(crate) use folding::Folding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -364,14 +364,6 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),
-    }
-}
-
-/// A value as a cast to its column's own type leaves it.
-fn as_cast(datum: Datum, value: &Value) -> Result<Datum, SqlError> {
-    match value.sent_as {
-        Some(kind) => datum.cast(kind),
-        None => Ok(datum),
     }
 }
 

@@ -168,8 +168,16 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
         }
         _ => {
             let datum = datum(&value.source, encryption, inputs)?;
-            datum.map(|datum| super::as_cast(datum, value)).transpose()
+            datum.map(|datum| as_cast(datum, value)).transpose()
         }
+    }
+}
+
+/// A value as a cast to its column's own type leaves it.
+pub(super) fn as_cast(datum: Datum, value: &Value) -> Result<Datum, SqlError> {
+    match value.sent_as {
+        Some(kind) => datum.cast(kind),
+        None => Ok(datum),
     }
 }
 
