@@ -161,6 +161,7 @@ long = { id = "8a1b2c3d4e5f6d03", type = "numeric(60,2)", operations = ["equalit
         "INSERT INTO t (id, price) VALUES (5, 1.01)",
         "INSERT INTO t (id, price) VALUES (6, 5.5549)",
         "INSERT INTO t (id, code) VALUES (7, 'xyzw'::varchar(3))",
+        "INSERT INTO t (id, code) SELECT * FROM unnest('{8}'::int[], '{uvwx}'::varchar(3)[])",
         "PREPARE p (int) AS UPDATE t SET long = $1 WHERE id = 6; EXECUTE p (9.4)",
     ];
     for text in write {
@@ -191,6 +192,7 @@ long = { id = "8a1b2c3d4e5f6d03", type = "numeric(60,2)", operations = ["equalit
         "code = 'xy'::varchar(3)",
         "code = 'xyz'",
         "long = 9",
+        "code = 'uvw'",
     ] {
         assert_eq!(ids(&encrypted, condition, &[]).await, ids(&plain, condition, &[]).await, "{condition}");
     }

@@ -109,13 +109,15 @@ fn load(folder: &Path, arguments: &[&str], is_under_way: impl Fn() -> bool, happ
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
+/// Has a server write its log with each change: else what was acknowledged may be gone with the process.
+fn keep_what_is_acknowledged(redis: &PrivateRedis, place: usize) {
+    assert_eq!(redis.said(place, &["config", "set", "appendfsync", "always"]).trim(), "OK");
+}
+
 #[test]
 fn a_load_that_loses_a_server_of_redis_fails_and_goes_on_when_it_is_back() {
     let mut redis = PrivateRedis::start_cluster().unwrap();
-    for place in 0..3 {
-        // Else what was acknowledged may be gone with the process.
-        assert_eq!(redis.said(place, &["config", "set", "appendfsync", "always"]).trim(), "OK");
-    }
+    (0..3).for_each(|place| keep_what_is_acknowledged(&redis, place));
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_many(folder);
@@ -135,7 +137,7 @@ fn a_load_that_loses_a_server_of_redis_fails_and_goes_on_when_it_is_back() {
 #[test]
 fn a_load_beside_which_redis_is_started_again_goes_through() {
     let mut redis = PrivateRedis::start().unwrap();
-    assert_eq!(redis.said(0, &["config", "set", "appendfsync", "always"]).trim(), "OK");
+    keep_what_is_acknowledged(&redis, 0);
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_many(folder);

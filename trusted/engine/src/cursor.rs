@@ -76,8 +76,9 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
     ) -> Result<Vec<Document>, ServiceError> {
         if self.feed.asks_the_server() {
             self.shared.settled_for_a_read().await?;
+        } else {
+            self.shared.standing()?;
         }
-        self.shared.standing()?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < documents_max && bytes < bytes_max && self.left > 0 {
             if let Some(document) = self.ready.pop()? {

@@ -152,6 +152,9 @@ impl Catalog {
     pub(crate) fn add(&mut self, table: Table) {
         let key = (table.schema.clone(), table.name.clone());
         self.misfits.remove(&key);
+        if let Doubt::Of(doubted) = &mut self.doubted {
+            doubted.remove(&key.1);
+        }
         self.tables.insert(key, Arc::new(table));
     }
 

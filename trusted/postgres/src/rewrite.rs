@@ -69,32 +69,36 @@ pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Ve
     let (mut catalog, mut named) = (Cow::Borrowed(catalog), named.clone());
     let mut planned = Vec::new();
     for statement in statements(text)? {
-        let mut foreseen = None;
         let outcome = match naming::plan(text, &statement, &catalog, &named) {
-            Ok(None) => plan_one(text, &statement, &mut catalog, &mut foreseen).map(|action| (action, None)),
+            Ok(None) => plan_one(text, &statement, &catalog).map(|action| (action, None)),
             Ok(Some(found)) => Ok(found),
             Err(error) => Err(error),
         };
         let (action, naming) = outcome.unwrap_or_else(|error| (Action::Refused(error), None));
-        let changed = mention::changed_tables(&statement);
-        if !changed.is_empty() {
-            // What is foreseen of a declared table is known.
-            let doubted = changed.into_iter().filter(|name| foreseen.as_ref() != Some(name));
-            catalog.to_mut().doubt_each(doubted);
-        }
+        leave(text, &statement, &mut catalog, !matches!(action, Action::Refused(_)));
         naming.iter().for_each(|naming| named.apply(naming));
         planned.push(Planned { span: statement.span(), action, naming });
     }
     Ok(planned)
 }
 
-/// `foreseen`: the name of the declared table that is as it is foreseen behind it.
-fn plan_one(
-    text: &str,
-    statement: &Lexemes,
-    catalog: &mut Cow<'_, Catalog>,
-    foreseen: &mut Option<String>,
-) -> Result<Action, SqlError> {
+/// Tables as a statement leaves them: those that it names may be others, but for what is foreseen of a declared one. Of one that is
+/// not run nothing is: it may be too deep to be read, too.
+fn leave(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>, is_run: bool) {
+    let changed = mention::changed_tables(statement);
+    if changed.is_empty() {
+        return;
+    }
+    catalog.to_mut().doubt_each(changed);
+    if is_run
+        && let Some(at) = catalog.sensitive().mention(statement)
+        && let Some(table) = foreseen::table(text, statement, catalog, at)
+    {
+        catalog.to_mut().add(table);
+    }
+}
+
+fn plan_one(text: &str, statement: &Lexemes, catalog: &Catalog) -> Result<Action, SqlError> {
     if let Some(at) = mention::changes_own_schema(statement) {
         let message = "permission denied for schema arras";
         return Err(SqlError::new(sqlstate::INSUFFICIENT_PRIVILEGE, message)
@@ -104,16 +108,6 @@ fn plan_one(
     match catalog.sensitive().mention(statement) {
         None if catalog.is_shown() => shown::plan(text, statement, catalog),
         None => Ok(Action::Unchanged),
-        Some(at) => {
-            let action = statement::plan(text, statement, catalog, at);
-            // What was refused may be too deep to be read, too.
-            if action.is_ok()
-                && let Some(table) = foreseen::table(text, statement, catalog, at)
-            {
-                *foreseen = Some(table.name.clone());
-                catalog.to_mut().add(table);
-            }
-            action
-        }
+        Some(at) => statement::plan(text, statement, catalog, at),
     }
 }

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod arithmetic;
+mod cast;
 mod compared;
 mod folding;
 mod stored;
@@ -15,8 +16,9 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
+use cast::{given, given_members};
 pub(crate) use compared::is_finer;
-use compared::{Standing, as_cast, compared_key, equality_bytes, order_standing};
+use compared::{Standing, compared_key, equality_bytes, order_standing};
 pub(crate) use folding::Folding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -163,7 +165,7 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
         Form::Order(encryption) => (encryption, None),
         Form::Bound(encryption, side, gap) => (encryption, Some((*side, *gap))),
         Form::OrderArray(encryption) => {
-            let members = members(&value.source, encryption, inputs)?.unwrap_or_default();
+            let members = given_members(value, encryption, inputs)?.unwrap_or_default();
             let one = |(member, datum): (usize, Option<Datum>)| {
                 let key = datum?.storable(encryption).and_then(|datum| datum.order_key(encryption));
                 let standing = Standing::At(());
@@ -190,8 +192,8 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
         }
     };
     let stored = || {
-        let Some(datum) = datum(&value.source, encryption, inputs)? else { return Ok(None) };
-        as_cast(datum, value)?.storable(encryption)?.order_key(encryption).map(|key| Some(Standing::At(key)))
+        let Some(datum) = given(value, encryption, inputs)? else { return Ok(None) };
+        datum.storable(encryption)?.order_key(encryption).map(|key| Some(Standing::At(key)))
     };
     let found = if side.is_some() { order_standing(value, encryption, inputs) } else { stored() };
     let Some(found) = found? else { return Ok(Vec::new()) };
@@ -299,9 +301,9 @@ fn order_terms(columns: &dyn Columns, of: &Encryption) -> Result<Arc<dyn OrderTe
 /// A value as far as it is computed without asking the database.
 fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<PhysicalValue, SqlError> {
     let bytes = |encryption: &Arc<Encryption>, make: &dyn Fn(Datum) -> Result<Vec<u8>, SqlError>| {
-        Ok(match datum(&value.source, encryption, inputs)? {
+        Ok(match given(value, encryption, inputs)? {
             None => PhysicalValue::Null,
-            Some(datum) => PhysicalValue::Bytes(make(as_cast(datum, value)?)?),
+            Some(datum) => PhysicalValue::Bytes(make(datum)?),
         })
     };
     let term = |encryption: &Encryption, canonical: &[u8]| {
@@ -339,9 +341,9 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::EqualityArray(encryption) => array(value, encryption, inputs, &|datum| {
             term(encryption, &datum.storable(encryption)?.canonical()).map(Some)
         }),
-        Form::EqualToArray(encryption) => array(value, encryption, inputs, &|datum| {
-            term(encryption, &as_cast(datum, value)?.canonical()).map(Some)
-        }),
+        Form::EqualToArray(encryption) => {
+            array(value, encryption, inputs, &|datum| term(encryption, &datum.canonical()).map(Some))
+        }
         Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {
             array(value, encryption, inputs, &|datum| {
                 let key = datum.storable(encryption)?.order_key(encryption)?;
@@ -374,7 +376,7 @@ fn array(
     inputs: Inputs<'_>,
     make: &dyn Fn(Datum) -> Result<Option<Vec<u8>>, SqlError>,
 ) -> Result<PhysicalValue, SqlError> {
-    let Some(members) = members(&value.source, encryption, inputs)? else { return Ok(PhysicalValue::Null) };
+    let Some(members) = given_members(value, encryption, inputs)? else { return Ok(PhysicalValue::Null) };
     let made = members.into_iter().map(|member| member.map_or(Ok(None), make));
     made.collect::<Result<_, SqlError>>().map(PhysicalValue::Array)
 }

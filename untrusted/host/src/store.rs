@@ -12,6 +12,8 @@ pub mod embedded;
 pub mod kept;
 #[cfg(feature = "process")]
 pub mod memory;
+#[cfg(any(feature = "redis", feature = "cassandra"))]
+mod patience;
 #[cfg(feature = "redis")]
 pub mod redis;
 

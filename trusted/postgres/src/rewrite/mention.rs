@@ -129,24 +129,19 @@ pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
             && !matches!(statement.token(at + 1), Some(Token::Period))
     };
     let defines = DEFINES.iter().any(|word| statement.is_word(0, word));
-    let of_schemas = (0..statement.list.len()).any(|at| statement.is_word(at, "schema"));
-    let makes_code = makes_code(statement);
+    let of_schemas = || (0..statement.list.len()).any(|at| statement.is_word(at, "schema"));
     statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
         Token::Word(word) if name_of(word) == OWN_SCHEMA => {
             let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
-            let named_otherwise = !of_schemas && (0..statement.list.len()).any(is_alias);
-            (is_qualifier && ((defines && !named_otherwise) || is_target(statement, at)))
-                || (defines && of_schemas)
+            let is_alone = || !(0..statement.list.len()).any(is_alias);
+            (is_qualifier && is_target(statement, at))
+                || (defines && (of_schemas() || (is_qualifier && is_alone())))
         }
-        Token::DollarQuotedString(string) if makes_code => qualifies(&string.value.to_lowercase()),
+        Token::DollarQuotedString(string) => qualifies(&string.value.to_lowercase()) && makes_code(statement),
         Token::SingleQuotedString(string)
         | Token::EscapedStringLiteral(string)
         | Token::UnicodeStringLiteral(string)
-        | Token::NationalStringLiteral(string)
-            if makes_code =>
-        {
-            qualifies(&string.to_lowercase())
-        }
+        | Token::NationalStringLiteral(string) => qualifies(&string.to_lowercase()) && makes_code(statement),
         _ => false,
     })
 }
@@ -166,15 +161,13 @@ fn is_target(statement: &Lexemes, at: usize) -> bool {
 
 /// Does code in small letters change something, and name what is in the proxy's own schema?
 fn qualifies(folded: &str) -> bool {
-    let changes = CHANGES.iter().any(|word| holds_word(folded, word));
-    changes
-        && folded.match_indices(OWN_SCHEMA).any(|(at, _)| {
-            let before = folded.get(..at).and_then(|before| before.chars().next_back());
-            let behind = folded.get(at + OWN_SCHEMA.len()..).unwrap_or_default();
-            let behind = behind.strip_prefix('"').unwrap_or(behind).trim_start();
-            behind.starts_with('.')
-                && !before.is_some_and(|letter| letter.is_alphanumeric() || "_$@".contains(letter))
-        })
+    folded.match_indices(OWN_SCHEMA).any(|(at, _)| {
+        let before = folded.get(..at).and_then(|before| before.chars().next_back());
+        let behind = folded.get(at + OWN_SCHEMA.len()..).unwrap_or_default();
+        let behind = behind.strip_prefix('"').unwrap_or(behind).trim_start();
+        behind.starts_with('.')
+            && !before.is_some_and(|letter| letter.is_alphanumeric() || "_$@".contains(letter))
+    }) && CHANGES.iter().any(|word| holds_word(folded, word))
 }
 
 /// Words of code that changes something.

@@ -26,9 +26,9 @@ pub(crate) async fn enter(
             | Form::Sealed(_)
             | Form::SealedArray(_)
             | Form::Equality(_)
-| Form::EqualTo(_)
+            | Form::EqualTo(_)
             | Form::EqualityArray(_)
-| Form::EqualToArray(_)
+            | Form::EqualToArray(_)
             // Its members are entered together anyway.
             | Form::OrderArray(_)
             | Form::Bound(..) => None,

@@ -1,7 +1,8 @@
 //! Values that columns are compared with: where they stand among what a column can hold. An integer may be beside `1.5`, a day
 //! beside an hour: PostgreSQL compares both as the finer type, whose values stand between the column's own.
 
-use super::{Argument, Inputs, argument, datum};
+use super::cast::given;
+use super::{Argument, Inputs, argument};
 use crate::catalog::Encryption;
 use crate::codec::{DAY_MICROSECONDS, Datum, Numeric, type_of};
 use crate::column_type::ColumnType;
@@ -166,18 +167,7 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
         (Some(sent), Source::Constant(text)) => {
             text.as_deref().map(|text| Datum::from_text(sent, text)).transpose()
         }
-        _ => {
-            let datum = datum(&value.source, encryption, inputs)?;
-            datum.map(|datum| as_cast(datum, value)).transpose()
-        }
-    }
-}
-
-/// A value as a cast to its column's own type leaves it.
-pub(super) fn as_cast(datum: Datum, value: &Value) -> Result<Datum, SqlError> {
-    match value.sent_as {
-        Some(kind) => datum.cast(kind),
-        None => Ok(datum),
+        _ => given(value, encryption, inputs),
     }
 }
 

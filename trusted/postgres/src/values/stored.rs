@@ -1,6 +1,7 @@
 //! What a statement stores under terms of equality, so that an error about a key can say the key.
 
-use super::{Inputs, datum, members};
+use super::Inputs;
+use super::cast::{given, given_members};
 use crate::plan::{Form, PhysicalValue, Value};
 
 /// Terms that are kept of a statement, and bytes of the text of each.
@@ -28,13 +29,13 @@ pub(crate) fn stored_terms(
         }
         let goes_on = match (&sealed.form, &value.form, physical) {
             (Form::Sealed(_), Form::Equality(encryption), PhysicalValue::Bytes(term)) => {
-                match datum(&value.source, encryption, inputs) {
+                match given(value, encryption, inputs) {
                     Ok(Some(datum)) => keep(term, datum.to_text(encryption.kind)),
                     Ok(None) | Err(_) => true,
                 }
             }
             (Form::SealedArray(_), Form::EqualityArray(encryption), PhysicalValue::Array(terms)) => {
-                let list = members(&value.source, encryption, inputs).ok().flatten().unwrap_or_default();
+                let list = given_members(value, encryption, inputs).ok().flatten().unwrap_or_default();
                 let mut pairs = terms.iter().zip(list);
                 pairs.all(|(term, datum)| match (term, datum) {
                     (Some(term), Some(datum)) => keep(term, datum.to_text(encryption.kind)),

@@ -21,7 +21,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Requests under way at a time for one batch.
 const REQUESTS: usize = 64;
@@ -36,9 +36,6 @@ const REQUEST_ROWS: usize = 512;
 /// For how long a request is sent again that too few nodes answer in time: a ring that does much else answers late, and it takes
 /// some seconds until it knows of a node that it is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The pauses between: each twice the one before, from the first to the last.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
 /// Which servers, and how many of them keep each entry.
 #[derive(Clone, Debug)]
@@ -142,23 +139,12 @@ fn is_passing(error: &ExecutionError) -> bool {
     }
 }
 
-/// Sends a request until it is answered, or is refused for good, or [`PATIENCE`] ends. All requests here set or read what they
-/// name, whatever was there: sent twice is as sent once.
+/// See [`super::patience`].
 async fn patiently<T, R>(request: impl Fn() -> R) -> Result<T, StoreError>
 where
     R: Future<Output = Result<T, ExecutionError>>,
 {
-    let end = Instant::now() + PATIENCE;
-    let [mut pause, longest] = PAUSES;
-    loop {
-        match request().await {
-            Err(error) if is_passing(&error) && Instant::now() + pause < end => {
-                tokio::time::sleep(pause).await;
-                pause = longest.min(2 * pause);
-            }
-            ended => return ended.map_err(failed),
-        }
-    }
+    super::patience::patiently(PATIENCE, is_passing, request).await.map_err(failed)
 }
 
 impl CassandraStore {

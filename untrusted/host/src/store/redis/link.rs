@@ -5,14 +5,14 @@
 //! lock): then nothing is answered any more, of no server. So whatever ran out of time is not asked on again.
 
 use super::super::StoreError;
+use super::super::patience::patiently;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
-use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 /// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
 const RETRIES: u32 = 3;
@@ -23,9 +23,6 @@ const RETRY_WAITS: [u64; 2] = [50, 1000];
 /// How many steps that one server may hold up a request to a cluster, or a connection to it, has at most: each has
 /// its part of the time.
 const STEPS: u32 = 4;
-
-/// Between two tries of a request: the first pause, which doubles, and the longest.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
 /// May it be answered when it is asked again: of a server that is away, begins, or is replaced?
 fn is_passing(error: &RedisError) -> bool {
@@ -101,26 +98,7 @@ impl Link {
 
     /// A command's reply.
     pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
-        self.patiently(|| self.ask_once(command)).await
-    }
-
-    /// Sends a request until it is answered, or is refused for good, or no more time is left for another. All that is asked here
-    /// sets or reads what it names, or says nothing new where it is there: sent twice is as sent once.
-    async fn patiently<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
-        let end = Instant::now() + self.patience;
-        let [mut pause, longest] = PAUSES;
-        loop {
-            match request().await {
-                Err(error) if is_passing(&error) && Instant::now() + pause < end => {
-                    sleep(pause).await;
-                    pause = longest.min(2 * pause);
-                }
-                ended => return ended.map_err(StoreError::from),
-            }
-        }
+        Ok(patiently(self.patience, is_passing, || self.ask_once(command)).await?)
     }
 
     async fn ask_once(&self, command: &Cmd) -> RedisResult<Value> {
@@ -144,7 +122,7 @@ impl Link {
         for command in commands {
             pipeline.add_command(command);
         }
-        self.patiently(|| self.ask_in_line(&pipeline)).await
+        Ok(patiently(self.patience, is_passing, || self.ask_in_line(&pipeline)).await?)
     }
 
     async fn ask_in_line(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
