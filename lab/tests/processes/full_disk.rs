@@ -49,6 +49,9 @@ fn lives_through_a_full_disk(side: &str) {
                 Ok(_) => drop(there.insert(next)),
                 Err(error) => {
                     assert_ne!(error.code(), Some(64), "it is not known whether it was applied: {error}");
+                    if side == "server" {
+                        assert_eq!(error.code(), Some(14031), "{error}");
+                    }
                     refused += 1;
                 }
             }
