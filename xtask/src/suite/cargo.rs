@@ -110,9 +110,32 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
         outcome.notes.push(finished.tail(40));
     }
     if outcome.failed > 0 {
+        outcome.notes.extend(last_words(&finished.output));
         outcome.notes.push(format!("log: {}", context.log("tests").display()));
     }
     Ok(outcome)
+}
+
+/// The last lines that each failed test printed: a seed that fails by chance is told here or nowhere, where logs are thrown away.
+fn last_words(output: &str) -> Vec<String> {
+    const LINES: usize = 12;
+    const LETTERS: usize = 400;
+    let mut tests: Vec<Vec<String>> = Vec::new();
+    let mut within = false;
+    for line in output.lines() {
+        if line.starts_with("---- ") && line.ends_with(" stdout ----") {
+            within = true;
+            tests.push(vec![line.to_owned()]);
+        } else if line == "failures:" {
+            within = false;
+        } else if let Some(test) = tests.last_mut().filter(|_| within && !line.trim().is_empty()) {
+            test.push(line.chars().take(LETTERS).collect());
+            if test.len() > LINES + 1 {
+                test.remove(1);
+            }
+        }
+    }
+    tests.iter().map(|test| test.join("\n")).collect()
 }
 
 /// Adds up the results in the output of `cargo test`, and names what failed.
@@ -155,7 +178,7 @@ fn number_before(text: &str, word: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::{count, last_words};
 
     #[test]
     fn results_add_up_and_failures_are_named() {
@@ -176,5 +199,19 @@ test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         let killed = "process didn't exit successfully: `b-1` (signal: 9, SIGKILL: kill); test three has been \
                       running for over 60 seconds";
         assert_eq!(outcome.notes, [failed, killed, "2 ignored"]);
+    }
+
+    #[test]
+    fn of_what_a_failed_test_printed_the_last_lines_are_told() {
+        let lines: String = (0..30).map(|line| format!("line {line}\n\n")).collect();
+        let output = format!(
+            "test one ... FAILED\n\nfailures:\n\n---- one stdout ----\n{lines}\n---- two stdout ----\n{}\n\n\
+             failures:\n    one\n    two\n",
+            "x".repeat(1000)
+        );
+        let words = last_words(&output);
+        assert_eq!(words.len(), 2);
+        assert!(words[0].starts_with("---- one stdout ----\nline 18\n") && words[0].ends_with("\nline 29"));
+        assert_eq!(words[1], format!("---- two stdout ----\n{}", "x".repeat(400)));
     }
 }

@@ -216,7 +216,8 @@ impl Body {
     pub(super) fn append(&mut self, other: &Self, entries: Range<usize>, layout: &Layout) {
         let bytes = |range: &Range<usize>, each: usize| range.start * each..range.end * each;
         self.ciphertexts.extend_from_slice(&other.ciphertexts[bytes(&entries, layout.ciphertext_bytes)]);
-        if other.plains.is_empty() {
+        // Of a node that has entries: one that all went of tells nothing.
+        if other.plains.is_empty() && !other.labels.is_empty() {
             self.plains.clear();
         } else {
             self.plains.extend_from_slice(&other.plains[bytes(&entries, layout.plain_bytes)]);

@@ -1,15 +1,16 @@
 //! The tree above changed leaves, made whole again: splits, merges, and the entries of children in their parents, level by
 //! level from the leaves up.
 //!
-//! A node that falls below the least number of entries is joined with a sibling, and what is then too much for one node is
-//! shared out evenly. One whose siblings all go in the same change has none, and stays as small as it is until it changes again. An entry of an inner node is the child's first key, its label, number and tag: where one of these is
-//! another, the parent has changed, too.
+//! A node that falls below the least number of entries is joined with a sibling, or, where all siblings go in the same change,
+//! with the next node of its level, and what is then too much for one node is shared out evenly: only a root has fewer. An entry
+//! of an inner node is the child's first key, its label, number and tag: where one of these is another, the parent has changed,
+//! too.
 
 use super::cache::After;
 use super::inner::Inner;
 use super::node::{Body, Entry, LEVEL_MAX, Layout, Tag};
 use super::tags::SALT_BYTES;
-use super::work::{Path, Work, parent, slot};
+use super::work::{Path, Side, Work, parent, slot};
 use super::{Miss, Tree};
 use crate::error::IndexError;
 use arras_primitives::wipe::Wiped;
@@ -25,12 +26,18 @@ const NOT_READ: IndexError = IndexError::Peer("a node was read before its parent
 /// Nodes of a level that change, or that are joined with one that does.
 type Level = BTreeMap<Path, (Node, Change)>;
 
+/// Nodes that are joined with the one behind them, and that.
+type Bonds = BTreeMap<Path, Path>;
+
 /// What a node becomes.
 enum Change {
     Body(Body),
     /// An inner node with nothing but other tags of some children.
     Tags(Vec<(usize, Tag)>),
 }
+
+/// What comes of children of a parent: slots, and the nodes that take their places.
+type Renewed = (Range<usize>, Vec<Written>);
 
 /// What a change comes to in nodes.
 #[derive(Default)]
@@ -41,11 +48,25 @@ pub(super) struct Rebuilt {
     pub(super) after: After,
 }
 
-/// Siblings that are joined, or a node by itself.
+/// Nodes beside each other that are joined, or a node by itself.
 struct Run {
     first: Path,
     last: Path,
     entries: usize,
+}
+
+impl Run {
+    /// The children of each parent that it takes in.
+    fn slots(&self, level: &Level) -> Vec<(Path, Range<usize>)> {
+        let mut all: Vec<(Path, Range<usize>)> = Vec::with_capacity(1);
+        for path in level.range(self.first..=self.last).map(|(path, _)| *path) {
+            match all.last_mut() {
+                Some((of, slots)) if *of == parent(path) => slots.end = slot(path) + 1,
+                Some(_) | None => all.push((parent(path), slot(path)..slot(path) + 1)),
+            }
+        }
+        all
+    }
 }
 
 /// A node that was written, as its parent is to know it.
@@ -126,46 +147,42 @@ impl<S: TreeStore> Work<'_, S> {
     /// Writes the nodes of a level below the root's; returns their parents that change with them.
     async fn raise(&mut self, height: u8, mut level: Level, rebuilt: &mut Rebuilt) -> Result<Level, Miss> {
         let runs = self.join(height, &mut level).await?;
-        let mut parents: Level = BTreeMap::new();
-        let mut runs = runs.into_iter().peekable();
-        while let Some(path) = runs.peek().map(|run| parent(run.first)) {
-            let (node, inner) = match self.inners.get(&(height + 1, path)) {
-                Some((node, inner)) => (*node, Arc::clone(inner)),
-                None => return Err(NOT_READ.into()),
-            };
-            let layout = self.tree.layout;
-            let mut children = Vec::new();
-            while let Some(run) = runs.next_if(|run| parent(run.first) == path) {
-                let known = inner.entry(slot(run.first), &layout);
-                let written = self.write_run(height, &run, &mut level, (known, &mut *rebuilt))?;
-                children.push((slot(run.first)..slot(run.last) + 1, written));
+        let layout = self.tree.layout;
+        let mut children: BTreeMap<Path, Vec<Renewed>> = BTreeMap::new();
+        for run in runs {
+            let first = self.inners.get(&(height + 1, parent(run.first))).ok_or(NOT_READ)?;
+            let first = Arc::clone(&first.1);
+            let slots = run.slots(&level);
+            let known = first.entry(slot(run.first), &layout);
+            let mut written = self.write_run(height, &run, &mut level, (known, &mut *rebuilt))?;
+            for (path, slots) in slots {
+                children.entry(path).or_default().push((slots, std::mem::take(&mut written)));
             }
-            if let Some(change) = renewed(&inner, children, &layout) {
-                parents.insert(path, (node, change));
+        }
+        let mut parents: Level = BTreeMap::new();
+        for (path, children) in children {
+            let (node, inner) = self.inners.get(&(height + 1, path)).ok_or(NOT_READ)?;
+            if let Some(change) = renewed(inner, children, &layout) {
+                parents.insert(path, (*node, change));
             }
         }
         Ok(parents)
     }
 
-    /// Finds siblings for nodes that have too few entries, and reads them.
+    /// Finds neighbours for nodes that have too few entries, and reads them.
     async fn join(&mut self, height: u8, level: &mut Level) -> Result<Vec<Run>, Miss> {
-        // A node whose next sibling is joined with it.
-        let mut bonds: BTreeSet<Path> = BTreeSet::new();
+        let mut bonds = Bonds::new();
         loop {
             let runs = self.runs(height, level, &bonds)?;
             let mut missing = BTreeSet::new();
             let before = bonds.len();
             for run in runs.iter().filter(|run| run.entries < self.tree.layout.entries_min()) {
-                let siblings = self.inner(height + 1, parent(run.first))?.body().len();
-                let other = if slot(run.last) + 1 < siblings {
-                    bonds.insert(run.last);
-                    run.last + 1
-                } else if slot(run.first) > 0 {
-                    bonds.insert(run.first - 1);
-                    run.first - 1
+                let Some(other) = self.neighbour(height, run).await? else { continue };
+                if other > run.last {
+                    bonds.insert(run.last, other);
                 } else {
-                    continue;
-                };
+                    bonds.insert(other, run.first);
+                }
                 if !level.contains_key(&other) {
                     missing.insert(other);
                 }
@@ -178,6 +195,21 @@ impl<S: TreeStore> Work<'_, S> {
             for path in missing {
                 level.insert(path, self.copy(height, path)?);
             }
+        }
+    }
+
+    /// The node that a run is joined with: a sibling if there is one, else the next one of the level; none if it is all of it.
+    async fn neighbour(&mut self, height: u8, run: &Run) -> Result<Option<Path>, Miss> {
+        let siblings = self.inner(height + 1, parent(run.last))?.body().len();
+        if slot(run.last) + 1 < siblings {
+            return Ok(Some(run.last + 1));
+        }
+        if slot(run.first) > 0 {
+            return Ok(Some(run.first - 1));
+        }
+        match self.beside_at(height, run.last, Side::Right).await? {
+            Some(next) => Ok(Some(next)),
+            None => self.beside_at(height, run.first, Side::Left).await,
         }
     }
 
@@ -194,7 +226,7 @@ impl<S: TreeStore> Work<'_, S> {
         Ok((leaf.node, Change::Body(body)))
     }
 
-    /// Writes the nodes that siblings, joined and shared out, come to. `known` is the first of them as their parent knows it.
+    /// Writes the nodes that a run, joined and shared out, comes to. `known` is the first of them as their parent knows it.
     fn write_run(
         &mut self,
         height: u8,
@@ -204,7 +236,8 @@ impl<S: TreeStore> Work<'_, S> {
     ) -> Result<Vec<Written>, IndexError> {
         let mut joined: Option<Body> = None;
         let mut numbers = Vec::new();
-        for path in run.first..=run.last {
+        let paths: Vec<Path> = level.range(run.first..=run.last).map(|(path, _)| *path).collect();
+        for path in paths {
             let body = match level.remove(&path) {
                 None => continue,
                 Some((node, Change::Tags(tags))) if run.first == run.last => {
@@ -263,7 +296,7 @@ impl<S: TreeStore> Work<'_, S> {
     }
 
     /// The nodes of a level, those that are joined together.
-    fn runs(&self, height: u8, level: &Level, bonds: &BTreeSet<Path>) -> Result<Vec<Run>, IndexError> {
+    fn runs(&self, height: u8, level: &Level, bonds: &Bonds) -> Result<Vec<Run>, IndexError> {
         let mut runs: Vec<Run> = Vec::with_capacity(level.len());
         for (path, (_, change)) in level {
             let entries = match change {
@@ -271,7 +304,7 @@ impl<S: TreeStore> Work<'_, S> {
                 Change::Tags(_) => self.inner(height, *path)?.body().len(),
             };
             match runs.last_mut() {
-                Some(run) if bonds.contains(&run.last) && run.last + 1 == *path => {
+                Some(run) if bonds.get(&run.last) == Some(path) => {
                     run.last = *path;
                     run.entries += entries;
                 }
@@ -402,7 +435,7 @@ fn only_tags(level: &Level) -> Option<OnlyTags<'_>> {
 }
 
 /// What a parent becomes of whose children those of some slots were written; none if it knows them already.
-fn renewed(inner: &Inner, children: Vec<(Range<usize>, Vec<Written>)>, layout: &Layout) -> Option<Change> {
+fn renewed(inner: &Inner, children: Vec<Renewed>, layout: &Layout) -> Option<Change> {
     let same_but_tag = |slots: &Range<usize>, written: &[Written]| match written {
         [written] if slots.len() == 1 => {
             let known = inner.entry(slots.start, layout);

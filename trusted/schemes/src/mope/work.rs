@@ -352,8 +352,18 @@ impl<'t, S: TreeStore> Work<'t, S> {
 
     /// The leaf beside one, whether it was read or not; none at the end of the tree.
     pub(super) async fn beside(&mut self, path: Path, side: Side) -> Result<Option<Path>, Miss> {
-        for level in 1..=self.height {
-            let (node, at) = (above(path, level), slot(above(path, level - 1)));
+        self.beside_at(0, path, side).await
+    }
+
+    /// The node of a level beside one, whether it was read or not; its parent was. None at the end of the tree.
+    pub(super) async fn beside_at(
+        &mut self,
+        height: u8,
+        path: Path,
+        side: Side,
+    ) -> Result<Option<Path>, Miss> {
+        for level in height + 1..=self.height {
+            let (node, at) = (above(path, level - height), slot(above(path, level - height - 1)));
             let next = match side {
                 Side::Left => at.checked_sub(1),
                 Side::Right => Some(at + 1)
@@ -361,7 +371,7 @@ impl<'t, S: TreeStore> Work<'t, S> {
             };
             let Some(next) = next else { continue };
             let mut path = child(node, next);
-            for level in (1..level).rev() {
+            for level in (height + 1..level).rev() {
                 self.load_at(level, &[path]).await?;
                 let last = self.inner(level, path)?.body().len() - 1;
                 path = child(path, if side == Side::Left { last } else { 0 });

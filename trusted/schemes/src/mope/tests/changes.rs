@@ -80,6 +80,32 @@ fn what_is_not_there_is_not_removed_and_other_lengths_are_refused() {
 }
 
 #[test]
+fn nodes_whose_siblings_all_go_are_joined_with_the_next_of_their_level() {
+    for verified in [false, true] {
+        for kept in [7, 40, 130, 300, 999] {
+            let tree = open_small(&Counted::default(), settings(Kind::Stope, verified));
+            let mut values = Values::new();
+            for from in (0..1000).step_by(100) {
+                insert(&tree, &mut values, &bytes(from..from + 100));
+            }
+            remove(&tree, &mut values, &bytes((0..1000).filter(|value| value % kept != 0)));
+            look_up(&tree, &values, &bytes([0, 1, kept, kept + 1, 1000]));
+        }
+    }
+}
+
+#[test]
+fn a_client_that_saw_all_of_an_inner_node_go_looks_up_what_is_beside_it() {
+    let tree = open_small(&Counted::default(), settings(Kind::Stope, false));
+    let mut values = Values::new();
+    insert(&tree, &mut values, &bytes(0..1000));
+    for from in (0..8).rev().map(|part| 125 * part) {
+        remove(&tree, &mut values, &bytes(from..from + 125));
+        look_up(&tree, &values, &bytes((0..1001).step_by(10)));
+    }
+}
+
+#[test]
 fn a_replaced_last_occurrence_keeps_the_key_and_one_that_comes_back_is_new() {
     let tree = open(&Counted::default(), settings(Kind::Stope, false));
     let first = run(tree.encode(&bytes([1, 2, 3]))).unwrap();
