@@ -92,9 +92,10 @@ async fn set(engine: &System, ns: &Namespace, id: i64, value: &str) -> Result<()
     let statement = UpdateStatement {
         filter: Filter::parse(&doc! { "_id": id })?,
         update: Update::parse(&Bson::Document(doc! { "$set": { "value": value } }))?,
+        hint: None,
         array_filters: ArrayFilters::default(),
         multi: false,
-        upsert: false,
+        upsert: None,
         interrupt: Interrupt::default(),
     };
     engine.update(ns, statement).await?;
@@ -180,7 +181,7 @@ async fn churn(engine: &System, folder: &Path, arguments: &Arguments) -> Result<
             engine.insert(&ns, InsertStatement::of(vec![replaced(next, &mut random)], true)?).await?;
             let filter = Filter::parse(&doc! { "_id": next - arguments.live })?;
             let interrupt = Interrupt::default();
-            engine.delete(&ns, DeleteStatement { filter, multi: false, interrupt }).await?;
+            engine.delete(&ns, DeleteStatement { filter, hint: None, multi: false, interrupt }).await?;
             if next % 50 == 0 {
                 // Cleanup comes behind searches.
                 let shared = i64::try_from(random.next_u64() % 100)?;

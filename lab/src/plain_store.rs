@@ -162,7 +162,7 @@ impl Store for PlainStore {
     async fn update(&self, ns: &Namespace, statement: UpdateStatement) -> Result<Updated, ServiceError> {
         let mut collections = self.lock();
         let known = collections.contains_key(ns);
-        if !known && !statement.upsert {
+        if !known && statement.upsert.is_none() {
             return Ok(Updated::default());
         }
         collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns))).update(&statement)
@@ -183,7 +183,7 @@ impl Store for PlainStore {
         _: Interrupt,
     ) -> Result<FoundAndModified, ServiceError> {
         let mut collections = self.lock();
-        let upsert = matches!(modification, Modification::Update { upsert: true, .. });
+        let upsert = matches!(modification, Modification::Update { upsert: Some(_), .. });
         if !collections.contains_key(ns) && !upsert {
             return Ok(FoundAndModified::default());
         }

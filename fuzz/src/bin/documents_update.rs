@@ -6,6 +6,7 @@ use arras_documents::filter::Filter;
 use arras_documents::limits::check_built;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_fuzz::{document, encoded, seed};
+use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 use libfuzzer_sys::fuzz_target;
 
@@ -40,7 +41,7 @@ fuzz_target!(init: seed(seeds), |bytes: &[u8]| {
             assert!(updated.get("_id").is_some_and(|updated| arras_documents::order::equal(updated, id)));
         }
     }
-    if let Ok(upserted) = update.upsert_document(&filter, &array_filters) {
+    if let Ok(upserted) = update.upsert_document(&filter, &array_filters, ObjectId::new()) {
         assert!(upserted.contains_key("_id"));
     }
 });

@@ -158,6 +158,12 @@ def explanations(session):
     session.extra_step("set stage", lambda: list(people.aggregate([{"$match": {"_id": 1}}, {"$set": {"b": 2}}])), reply=[{"_id": 1, "age": 1, "b": 2}])
     session.extra_step("hint", lambda: len(list(people.find({"age": 3}).hint("age_1"))), reply=1)
     session.extra_step("unknown hint", lambda: list(people.find({"age": 3}).hint("nonsense")), error=2)
+    session.extra_step("update by an unknown hint", lambda: people.update_one({"age": 3}, {"$set": {"b": 1}}, hint="nonsense"), error=2)
+    session.extra_step("delete by an unknown hint", lambda: people.delete_one({"_id": 3}, hint="nonsense"), error=2)
+    session.extra_step("explain update by an unknown hint", lambda: command({"explain": {"update": "explained", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "hint": "nonsense"}]}}), error=2)
+    session.extra_step("update by a hint", lambda: people.update_one({"age": 3}, {"$set": {"b": 1}}, hint="age_1").modified_count, reply=1)
+    session.extra_step("delete by a hint", lambda: people.delete_one({"_id": 3}, hint="_id_").deleted_count, reply=1)
+    session.extra_step("upsert by a hint", lambda: people.update_one({"_id": 3}, {"$set": {"age": 3}}, upsert=True, hint={"age": 1}).upserted_id, reply=3)
     session.extra_step("time limit", lambda: len(list(people.find().max_time_ms(60000))), reply=10)
     session.extra_step("key of a duplicate", lambda: duplicate_key(people), reply=[{"_id": 1}, {"_id": 1}])
 

@@ -84,9 +84,10 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
         Ok::<_, ServiceError>(UpdateStatement {
             filter,
             update: update(&change.update())?,
+            hint: None,
             array_filters: ArrayFilters::default(),
             multi,
-            upsert: false,
+            upsert: None,
             interrupt: Default::default(),
         })
     };
@@ -122,7 +123,8 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
         }
         Writing::Delete(choice) => {
             let filter = filter(choice, Some(application))?;
-            let statement = DeleteStatement { filter, multi: true, interrupt: Default::default() };
+            let statement =
+                DeleteStatement { filter, hint: None, multi: true, interrupt: Default::default() };
             Came::Deleted(store.delete(&ns, statement).await?)
         }
         Writing::FindAndModify(choice, descending, change) => {
@@ -131,7 +133,7 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
             let how = Modification::Update {
                 update,
                 array_filters: ArrayFilters::default(),
-                upsert: false,
+                upsert: None,
                 return_new: false,
             };
             let modified = store.find_and_modify(&ns, query, how, Interrupt::default()).await?;

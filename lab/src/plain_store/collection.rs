@@ -10,6 +10,7 @@ use arras_service::store::{
     FoundAndModified, IndexDefinition, Modification, Query, UpdateStatement, Updated,
 };
 use arras_service::{Fault, ServiceError};
+use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -223,8 +224,10 @@ impl Collection {
     pub(super) fn update(&mut self, statement: &UpdateStatement) -> Result<Updated, ServiceError> {
         let UpdateStatement { filter, update, array_filters, multi, upsert, .. } = statement;
         let numbers = self.matching(filter, if *multi { usize::MAX } else { 1 })?;
-        if numbers.is_empty() && *upsert {
-            let id = self.upsert(filter, update, array_filters)?;
+        if numbers.is_empty()
+            && let Some(new_id) = *upsert
+        {
+            let id = self.upsert(filter, (update, new_id), array_filters)?;
             return Ok(Updated { upserted: Some(id), ..Updated::default() });
         }
         let mut updated = Updated::default();
@@ -255,10 +258,10 @@ impl Collection {
     fn upsert(
         &mut self,
         filter: &Filter,
-        update: &Update,
+        (update, new_id): (&Update, ObjectId),
         array_filters: &ArrayFilters,
     ) -> Result<Bson, ServiceError> {
-        let document = update.upsert_document(filter, array_filters)?.into_document();
+        let document = update.upsert_document(filter, array_filters, new_id)?.into_document();
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         self.insert(document)?;
         Ok(id)
@@ -280,8 +283,8 @@ impl Collection {
                 let document = if return_new { self.documents.get(&number).cloned() } else { before };
                 Ok(FoundAndModified { document, existing: true, upserted: None })
             }
-            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
-                let id = self.upsert(&query.filter, &update, &array_filters)?;
+            (None, Modification::Update { update, array_filters, upsert: Some(new_id), return_new }) => {
+                let id = self.upsert(&query.filter, (&update, new_id), &array_filters)?;
                 let inserted = self.documents.last_key_value().map(|(_, document)| document.clone());
                 let document = inserted.filter(|_| return_new);
                 Ok(FoundAndModified { document, existing: false, upserted: Some(id) })

@@ -264,7 +264,8 @@ fn a_document_that_is_changed_behind_the_answer_of_an_index_comes_in_its_new_pla
             for (direction, limit, (from, to), times) in moves {
                 let world = world().await;
                 let filter = Filter::parse(&doc! { "v": { "$gt": 110, "$lt": 120 } }).expect("a filter");
-                let gap = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
+                let gap =
+                    DeleteStatement { filter, hint: None, multi: true, interrupt: Interrupt::default() };
                 assert_eq!(world.engine.delete(&namespace(), gap).await.expect("a delete"), 9);
                 world.create(false, self::order(order)).await;
                 let (reached, go) = Gated::close(&world.channel.read_gate);
@@ -278,9 +279,10 @@ fn a_document_that_is_changed_behind_the_answer_of_an_index_comes_in_its_new_pla
                 let update = UpdateStatement {
                     filter: Filter::parse(&doc! { "v": from }).expect("a filter"),
                     update: Update::parse(&bson::bson!({ "$set": { "v": to } })).expect("an update"),
+                    hint: None,
                     array_filters: ArrayFilters::default(),
                     multi: false,
-                    upsert: false,
+                    upsert: None,
                     interrupt: Interrupt::default(),
                 };
                 let updated = world.engine.update(&namespace(), update).await.expect("an update");

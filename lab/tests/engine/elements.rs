@@ -57,7 +57,7 @@ fn two_documents_share_no_element_and_each_field_is_still_found() {
         assert_eq!(found(&world, doc! { "a.x": { "$gte": 3 }, "a.y": 2 }).await, [1, 2]);
         // What goes leaves its elements to others.
         let filter = Filter::parse(&doc! { "_id": 1 }).expect("a filter");
-        let gone = DeleteStatement { filter, multi: false, interrupt: Interrupt::default() };
+        let gone = DeleteStatement { filter, hint: None, multi: false, interrupt: Interrupt::default() };
         world.engine.delete(&namespace(), gone).await.expect("a delete");
         assert_eq!(insert(&world, doc! { "_id": 3, "a": items(&[(9, 9), (3, 4)]) }).await, [0; 0]);
         assert_eq!(found(&world, doc! { "a.x": { "$gte": 3 }, "a.y": 4 }).await, [2, 3]);

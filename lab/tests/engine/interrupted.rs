@@ -46,9 +46,10 @@ fn update(matching: &Document, interrupt: Interrupt) -> UpdateStatement {
     UpdateStatement {
         filter: filter(matching),
         update: Update::parse(&bson::bson!({ "$inc": { "m": 1 } })).expect("an update"),
+        hint: None,
         array_filters: ArrayFilters::default(),
         multi: true,
-        upsert: false,
+        upsert: None,
         interrupt,
     }
 }
@@ -68,6 +69,7 @@ fn a_search_for_what_is_to_be_changed_ends() {
         is_interrupted(world.engine.update(&namespace(), update(&nothing, interrupt)).await);
         let statement = DeleteStatement {
             filter: filter(&nothing),
+            hint: None,
             multi: true,
             interrupt: raised_with_request(&world, 2),
         };

@@ -106,16 +106,18 @@ async fn change<S: Store>(store: &S, dice: &mut Prg, next_id: i32, is_typed: boo
             let statement = UpdateStatement {
                 filter: Filter::parse(&doc! { "v": { "$gte": value, "$lt": value + 6 } }).expect("a filter"),
                 update: Update::parse(&Bson::Document(update)).expect("an update"),
+                hint: None,
                 array_filters: ArrayFilters::default(),
                 multi: true,
-                upsert: false,
+                upsert: None,
                 interrupt: Default::default(),
             };
             store.update(&namespace(), statement).await.expect("an update");
         }
         _ => {
             let filter = Filter::parse(&doc! { "v": value }).expect("a filter");
-            let statement = DeleteStatement { filter, multi: true, interrupt: Default::default() };
+            let statement =
+                DeleteStatement { filter, hint: None, multi: true, interrupt: Default::default() };
             store.delete(&namespace(), statement).await.expect("a delete");
         }
     }

@@ -95,9 +95,10 @@ fn a_limited_query_or_update_reads_its_limit() {
         let statement = UpdateStatement {
             filter: Filter::parse(&doc! { "country": "CH" }).expect("a filter"),
             update: Update::parse(&Bson::Document(doc! { "$set": { "n": 1 } })).expect("an update"),
+            hint: None,
             array_filters: ArrayFilters::default(),
             multi: false,
-            upsert: false,
+            upsert: None,
             interrupt: Default::default(),
         };
         let updated = world.engine.update(&namespace(), statement).await.expect("an update");
@@ -230,9 +231,10 @@ fn every_order_is_planned_by_what_its_field_holds() {
                 let moved = UpdateStatement {
                     filter: Filter::parse(&doc! {}).expect("a filter"),
                     update: Update::parse(&Bson::Document(doc! { "$set": { "a": 39 } })).expect("an update"),
+                    hint: None,
                     array_filters: ArrayFilters::default(),
                     multi: true,
-                    upsert: false,
+                    upsert: None,
                     interrupt: Interrupt::default(),
                 };
                 world.engine.update(&namespace(), moved).await.expect("an update");

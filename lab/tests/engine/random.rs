@@ -22,6 +22,7 @@ use arras_service::store::{
     Query, Store, UpdateStatement,
 };
 use arras_storage::Memory;
+use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 use generator::{Command, Find, Generator};
 use std::sync::Arc;
@@ -78,11 +79,17 @@ fn update(filter: &Document, change: &Document, multi: bool, upsert: bool) -> Up
     UpdateStatement {
         filter: Filter::parse(filter).expect("a filter"),
         update: Update::parse(&Bson::Document(change.clone())).expect("an update"),
+        hint: None,
         array_filters: ArrayFilters::default(),
         multi,
-        upsert,
+        upsert: upsert.then(ObjectId::new),
         interrupt: Default::default(),
     }
+}
+
+fn delete(filter: &Document) -> DeleteStatement {
+    let filter = Filter::parse(filter).expect("a filter");
+    DeleteStatement { filter, hint: None, multi: true, interrupt: Interrupt::default() }
 }
 
 fn id(document: &Document) -> i32 {
@@ -152,11 +159,7 @@ impl Twins {
                 assert_eq!(counts(changed), counts(expected));
             }
             Command::Delete { filter } => {
-                let statement = || DeleteStatement {
-                    filter: Filter::parse(filter).expect("a filter"),
-                    multi: true,
-                    interrupt: Default::default(),
-                };
+                let statement = || delete(filter);
                 let deleted = coded(self.engine.delete(&namespace(), statement()).await);
                 if deleted == Err(REFUSED) {
                     return true;
@@ -167,7 +170,7 @@ impl Twins {
                 let how = || Modification::Update {
                     update: Update::parse(&Bson::Document(change.clone())).expect("an update"),
                     array_filters: ArrayFilters::default(),
-                    upsert: false,
+                    upsert: None,
                     return_new: true,
                 };
                 let modified = coded(

@@ -126,7 +126,7 @@ fn a_cursor_reads_on_behind_the_write_that_was_in_doubt() {
             let gone: Vec<i32> = (0..1000).filter(|id| !seen.contains(id)).step_by(3).collect();
             channel.losses.store(1, Ordering::SeqCst);
             let filter = Filter::parse(&doc! { "_id": { "$in": &gone } }).expect("a filter");
-            let delete = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
+            let delete = DeleteStatement { filter, hint: None, multi: true, interrupt: Interrupt::default() };
             let failure = engine.delete(&namespace(), delete).await.expect_err("the server is away");
             assert_eq!(failure.fault, Fault::InDoubt);
             loop {

@@ -83,16 +83,18 @@ async fn write(engine: &Tested, Load { stay, writes, .. }: Load) {
                 let statement = UpdateStatement {
                     filter: Filter::parse(&doc! { "_id": id - 1 }).expect("a filter"),
                     update: Update::parse(&update).expect("an update"),
+                    hint: None,
                     array_filters: ArrayFilters::default(),
                     multi: false,
-                    upsert: false,
+                    upsert: None,
                     interrupt: Interrupt::default(),
                 };
                 engine.update(&namespace(), statement).await.expect("an update");
             }
             _ => {
                 let filter = Filter::parse(&doc! { "_id": id + 10_000 - 3 }).expect("a filter");
-                let statement = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
+                let statement =
+                    DeleteStatement { filter, hint: None, multi: true, interrupt: Interrupt::default() };
                 engine.delete(&namespace(), statement).await.expect("a delete");
             }
         }

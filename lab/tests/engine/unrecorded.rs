@@ -110,7 +110,7 @@ impl Proxy {
 
     async fn try_remove(&self, id: i32) -> Result<u64, ServiceError> {
         let filter = Filter::parse(&doc! { "_id": id }).expect("a filter");
-        let statement = DeleteStatement { filter, multi: false, interrupt: Default::default() };
+        let statement = DeleteStatement { filter, hint: None, multi: false, interrupt: Default::default() };
         self.engine().delete(&namespace(), statement).await
     }
 
@@ -122,9 +122,10 @@ impl Proxy {
         let statement = UpdateStatement {
             filter: Filter::parse(&doc! { "_id": id }).expect("a filter"),
             update: Update::parse(&Bson::Document(doc! { "$set": fields })).expect("an update"),
+            hint: None,
             array_filters: ArrayFilters::default(),
             multi: false,
-            upsert: false,
+            upsert: None,
             interrupt: Default::default(),
         };
         assert_eq!(self.engine().update(&namespace(), statement).await.expect("an update").modified, 1);

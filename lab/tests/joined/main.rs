@@ -28,9 +28,10 @@ fn update(filter: Filter, update: bson::Document) -> UpdateStatement {
     UpdateStatement {
         filter,
         update: Update::parse(&Bson::Document(update)).expect("an update"),
+        hint: None,
         array_filters: ArrayFilters::default(),
         multi: false,
-        upsert: false,
+        upsert: None,
         interrupt: Interrupt::default(),
     }
 }

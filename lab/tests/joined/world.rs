@@ -230,7 +230,7 @@ impl World {
 
     pub(crate) async fn begin_delete(&self, filter: Filter) -> JoinHandle<Result<u64, ServiceError>> {
         let engine = self.engine.clone();
-        let statement = DeleteStatement { filter, multi: false, interrupt: Interrupt::default() };
+        let statement = DeleteStatement { filter, hint: None, multi: false, interrupt: Interrupt::default() };
         self.begin(async move { engine.delete(&namespace(), statement).await }).await
     }
 

@@ -112,9 +112,10 @@ impl World {
         let statement = UpdateStatement {
             filter: Filter::parse(&filter).unwrap(),
             update: Update::parse(&bson::Bson::Document(update)).unwrap(),
+            hint: None,
             array_filters: ArrayFilters::default(),
             multi: true,
-            upsert: false,
+            upsert: None,
             interrupt: Interrupt::default(),
         };
         self.engine.update(&namespace(), statement).await.unwrap()
@@ -122,7 +123,7 @@ impl World {
 
     pub(crate) async fn delete_all(&self, filter: Document) -> u64 {
         let filter = Filter::parse(&filter).unwrap();
-        let statement = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
+        let statement = DeleteStatement { filter, hint: None, multi: true, interrupt: Interrupt::default() };
         self.engine.delete(&namespace(), statement).await.unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! The aggregation expression language.
 
-use crate::{QueryError, limits};
+use crate::{QueryError, clock, limits};
 use bson::{Bson, DateTime, Document};
 
 mod arithmetic;
@@ -95,7 +95,7 @@ impl Expression {
     /// # Errors
     /// 168 `InvalidPipelineOperator` names an unknown operator; others as MongoDB.
     pub fn parse(expression: &Bson) -> Result<Self, QueryError> {
-        Self::parse_at(expression, DateTime::now())
+        Self::parse_at(expression, clock::now())
     }
 
     /// [`Expression::parse`] with the time given.

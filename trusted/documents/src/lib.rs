@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accumulate;
+mod clock;
 pub mod decimal;
 mod error;
 pub mod expression;

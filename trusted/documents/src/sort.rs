@@ -62,6 +62,36 @@ impl Sort {
         Ok(Sort { keys, score: None })
     }
 
+    /// Reads the sort of an array's elements: `$push` with `$sort`, and `$sortArray`.
+    ///
+    /// # Errors
+    /// 2 as MongoDB for no fields, other directions than 1 and -1, and empty parts of paths.
+    pub fn of_elements(specification: &Document) -> Result<Self, QueryError> {
+        if specification.is_empty() {
+            let empty = "The $sort pattern is empty when it should be a set of fields.";
+            return Err(QueryError::bad_value(empty));
+        }
+        let key = |(name, direction): (&String, &Bson)| {
+            let descending = match order::as_exact_i64(direction) {
+                Some(1) => false,
+                Some(-1) => true,
+                _ => return Err(QueryError::bad_value("The $sort element value must be either 1 or -1")),
+            };
+            if name.is_empty() {
+                return Err(QueryError::bad_value("The $sort field cannot be empty"));
+            }
+            if name.split('.').any(str::is_empty) {
+                return Err(QueryError::bad_value(format!(
+                    "The $sort field is a dotted field '{name}' that has an empty part"
+                )));
+            }
+            path::check_depth(name)?;
+            Ok(SortKey { path: name.clone(), descending })
+        };
+        let keys = specification.iter().map(key).collect::<Result<_, _>>()?;
+        Ok(Sort { keys, score: None })
+    }
+
     /// A sort by these keys.
     pub fn by(keys: Vec<SortKey>) -> Self {
         Sort { keys, score: None }

@@ -3,7 +3,7 @@
 use crate::filter::{Expr, Filter, Test};
 use crate::limits::Measured;
 use crate::pipeline::Pipeline;
-use crate::{QueryError, limits, order, path};
+use crate::{QueryError, clock, limits, order, path};
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document};
 
@@ -45,7 +45,7 @@ impl Update {
     /// # Errors
     /// 9 `FailedToParse` for unknown operators; 40 for conflicting paths; others as MongoDB.
     pub fn parse(update: &Bson) -> Result<Self, QueryError> {
-        Self::parse_at(update, DateTime::now())
+        Self::parse_at(update, clock::now())
     }
 
     /// [`Update::parse`] with the time given.
@@ -100,7 +100,7 @@ impl Update {
         Ok((!order::identical_documents(document, &updated)).then_some(updated))
     }
 
-    /// The document an upsert inserts: the equalities of the filter, the update (with `$setOnInsert`), and a new
+    /// The document an upsert inserts: the equalities of the filter, the update (with `$setOnInsert`), and `new_id` as its
     /// `_id` if neither gave one.
     ///
     /// # Errors
@@ -109,13 +109,14 @@ impl Update {
         &self,
         filter: &Filter,
         array_filters: &ArrayFilters,
+        new_id: ObjectId,
     ) -> Result<Measured, QueryError> {
         let mut base = Document::new();
         let only_id = self.is_replacement();
         equalities(filter.expr(), only_id, &mut base)?;
         let context = Context { original: &base, filter: None, array_filters, inserting: true };
         let mut updated = self.updated(&base, &context)?;
-        let id = updated.remove("_id").unwrap_or_else(|| Bson::ObjectId(ObjectId::new()));
+        let id = updated.remove("_id").unwrap_or(Bson::ObjectId(new_id));
         storable_id(&id)?;
         Measured::new(with_id_first(Some(id), updated))
     }

@@ -50,7 +50,7 @@ pub(super) enum Single {
     /// A new document.
     Insert(Measured),
     /// The first match, which is the row's document or none.
-    Update(UpdateStatement),
+    Update(Box<UpdateStatement>),
     /// Likewise.
     Delete(Filter),
 }
@@ -254,7 +254,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         statement: UpdateStatement,
     ) -> Result<Updated, ServiceError> {
         let interrupt = statement.interrupt.clone();
-        match self.join(collection, row, Single::Update(statement), &interrupt).await? {
+        match self.join(collection, row, Single::Update(Box::new(statement)), &interrupt).await? {
             Outcome::Updated(updated) => Ok(updated),
             Outcome::Inserted(_) | Outcome::Deleted(_) => Err(unfinished()),
         }
@@ -515,7 +515,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 Ok((Some(revision), Outcome::Inserted(Inserted { count: 1, failures: Vec::new() })))
             }
             (Single::Update(statement), Some(old)) if statement.filter.matches(&old.document)? => {
-                let UpdateStatement { filter, update, array_filters, .. } = statement;
+                let UpdateStatement { filter, update, array_filters, .. } = *statement;
                 let new = update.apply(&old.document, Some(&filter), &array_filters)?;
                 let outcome = Updated { matched: 1, modified: u64::from(new.is_some()), upserted: None };
                 let revision =

@@ -222,7 +222,9 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         self.run(move |shared| async move {
             let collection = match shared.collection(&ns) {
                 Some(collection) => collection,
-                None if statement.upsert => shared.ensure_collection(&ns, &statement.interrupt).await?,
+                None if statement.upsert.is_some() => {
+                    shared.ensure_collection(&ns, &statement.interrupt).await?
+                }
                 None => return Ok(Updated::default()),
             };
             shared.update(&collection, statement).await
@@ -252,7 +254,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         self.run(move |shared| async move {
             let collection = match (shared.collection(&ns), &modification) {
                 (Some(collection), _) => collection,
-                (None, Modification::Update { upsert: true, .. }) => {
+                (None, Modification::Update { upsert: Some(_), .. }) => {
                     shared.ensure_collection(&ns, &interrupt).await?
                 }
                 (None, _) => return Ok(FoundAndModified::default()),

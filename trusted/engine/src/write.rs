@@ -21,6 +21,7 @@ use arras_service::store::{
     Updated, WriteFailure,
 };
 use arras_storage::Storage;
+use bson::oid::ObjectId;
 use bson::{Bson, Document};
 use rand::seq::SliceRandom;
 use std::collections::HashSet;
@@ -141,7 +142,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         statement: UpdateStatement,
     ) -> Result<Updated, ServiceError> {
         if !statement.multi
-            && !statement.upsert
+            && statement.upsert.is_none()
+            && statement.hint.is_none()
             && let Some(row) = self.only_row(collection, &statement.filter)?
         {
             return self.update_one(collection, row, statement).await;
@@ -171,8 +173,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         statement: &UpdateStatement,
     ) -> Result<Updated, ServiceError> {
         statement.interrupt.check()?;
-        let UpdateStatement { filter, update, array_filters, multi, .. } = statement;
-        let mut found = self.subjects(collection, filter, *multi, &statement.interrupt).await?;
+        let UpdateStatement { filter, hint, update, array_filters, multi, .. } = statement;
+        let sought = (filter, hint.as_ref());
+        let mut found = self.subjects(collection, sought, *multi, &statement.interrupt).await?;
         // Which of them break a uniqueness may depend on their order.
         if collection.parts().iter().all(|part| !is_unique(part)) {
             found.forget_order();
@@ -185,8 +188,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             outcome.modified += revisions.len() as u64;
             self.revise(collection, revisions, &statement.interrupt).await?;
         }
-        if outcome.matched == 0 && statement.upsert {
-            let upserted = self.upsert(collection, filter, update, array_filters).await?;
+        if outcome.matched == 0
+            && let Some(new_id) = statement.upsert
+        {
+            let upserted = self.upsert(collection, filter, (update, new_id), array_filters).await?;
             let upserted = upserted.get("_id").cloned().unwrap_or(Bson::Null);
             return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
         }
@@ -197,20 +202,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn subjects(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
-        filter: &Filter,
+        (filter, hint): (&Filter, Option<&Bson>),
         multi: bool,
         interrupt: &Interrupt,
     ) -> Result<Found, ServiceError> {
         let sort = Sort::default();
-        let selection = Selection {
-            filter,
-            sort: &sort,
-            skip: 0,
-            limit: None,
-            hint: None,
-            alone: true,
-            allow_disk_use: true,
-        };
+        let selection =
+            Selection { filter, sort: &sort, skip: 0, limit: None, hint, alone: true, allow_disk_use: true };
         let sought = async {
             if !multi {
                 return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
@@ -259,10 +257,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Collection,
         filter: &Filter,
-        update: &Update,
+        (update, new_id): (&Update, ObjectId),
         array_filters: &ArrayFilters,
     ) -> Result<Document, ServiceError> {
-        let document = update.upsert_document(filter, array_filters)?;
+        let document = update.upsert_document(filter, array_filters, new_id)?;
         let row = collection.sealer.row_id(document.get("_id").unwrap_or(&Bson::Null));
         let sequence = self.next_sequence();
         let revision = Revision { row, sequence, old: None, new: Some(document.clone()) };
@@ -276,8 +274,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         statement: &DeleteStatement,
     ) -> Result<u64, ServiceError> {
-        let DeleteStatement { filter, multi, .. } = statement;
-        if !multi && let Some(row) = self.only_row(collection, filter)? {
+        let DeleteStatement { filter, hint, multi, .. } = statement;
+        if !multi
+            && hint.is_none()
+            && let Some(row) = self.only_row(collection, filter)?
+        {
             return self.delete_one(collection, row, filter.clone(), &statement.interrupt).await;
         }
         let alone = self.delete_alone(collection, statement);
@@ -290,9 +291,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         statement: &DeleteStatement,
     ) -> Result<u64, ServiceError> {
-        let DeleteStatement { filter, multi, .. } = statement;
+        let DeleteStatement { filter, hint, multi, .. } = statement;
         statement.interrupt.check()?;
-        let mut found = self.subjects(collection, filter, *multi, &statement.interrupt).await?;
+        let mut found =
+            self.subjects(collection, (filter, hint.as_ref()), *multi, &statement.interrupt).await?;
         found.forget_order();
         let mut count = 0;
         while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
@@ -335,8 +337,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let sought = self.first(collection, Selection { alone: true, ..Selection::of(query) });
         let found = interrupt.during(sought).await.map_err(error::not_recorded)?;
         match (found, modification) {
-            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
-                let document = self.upsert(collection, &query.filter, &update, &array_filters).await?;
+            (None, Modification::Update { update, array_filters, upsert: Some(new_id), return_new }) => {
+                let how = (&update, new_id);
+                let document = self.upsert(collection, &query.filter, how, &array_filters).await?;
                 let id = document.get("_id").cloned().unwrap_or(Bson::Null);
                 let document = return_new.then_some(document);
                 Ok(FoundAndModified { document, existing: false, upserted: Some(id) })

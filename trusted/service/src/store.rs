@@ -10,6 +10,7 @@ use arras_documents::limits::{self, Measured};
 use arras_documents::sort::Sort;
 use arras_documents::spill::Workspace;
 use arras_documents::update::{ArrayFilters, Update};
+use bson::oid::ObjectId;
 use bson::{Bson, Document, RawDocumentBuf};
 use std::future::Future;
 
@@ -97,12 +98,14 @@ pub struct UpdateStatement {
     pub filter: Filter,
     /// What to do with them.
     pub update: Update,
+    /// Name or key of the index to go by; one that there is not is an error.
+    pub hint: Option<Bson>,
     /// Conditions on the array elements that `$[identifier]` in the update stands for.
     pub array_filters: ArrayFilters,
     /// All of them, not only the first.
     pub multi: bool,
-    /// Insert one if there is none.
-    pub upsert: bool,
+    /// Insert one if there is none: with this `_id`, if neither the filter nor the update gives one.
+    pub upsert: Option<ObjectId>,
     /// Ends it early, between two of its atomic parts.
     pub interrupt: Interrupt,
 }
@@ -112,6 +115,8 @@ pub struct UpdateStatement {
 pub struct DeleteStatement {
     /// Which documents.
     pub filter: Filter,
+    /// Name or key of the index to go by; one that there is not is an error.
+    pub hint: Option<Bson>,
     /// All of them, not only the first.
     pub multi: bool,
     /// Ends it early, between two of its atomic parts.
@@ -138,8 +143,8 @@ pub enum Modification {
         update: Update,
         /// Conditions on the array elements that `$[identifier]` in the update stands for.
         array_filters: ArrayFilters,
-        /// Insert if there is none.
-        upsert: bool,
+        /// Insert if there is none: with this `_id`, if neither the filter nor the update gives one.
+        upsert: Option<ObjectId>,
         /// Return the document after the change.
         return_new: bool,
     },

@@ -5,19 +5,27 @@ use super::tree::Tree;
 use crate::report::Finding;
 
 /// Folders that a simulation runs.
-const SIMULATED: [&str; 4] =
-    ["trusted/engine/src/", "trusted/schemes/src/", "trusted/records/src/", "trusted/text/src/"];
+const SIMULATED: [&str; 5] = [
+    "trusted/documents/src/",
+    "trusted/engine/src/",
+    "trusted/schemes/src/",
+    "trusted/records/src/",
+    "trusted/text/src/",
+];
 
 /// The modules that are these sources.
-const HOMES: [&str; 2] = ["trusted/engine/src/aside.rs", "trusted/schemes/src/random.rs"];
+const HOMES: [&str; 3] =
+    ["trusted/documents/src/clock.rs", "trusted/engine/src/aside.rs", "trusted/schemes/src/random.rs"];
 
 /// What must not be named elsewhere, and what to use.
-const BARRED: [(&str, &str); 17] = [
+const BARRED: [(&str, &str); 19] = [
     ("std::time::Instant", "use tokio::time::Instant, which a simulation moves"),
     ("time::{Duration, Instant}", "use tokio::time::Instant, which a simulation moves"),
     ("SystemTime", "take the time from whoever opens the engine"),
     ("use std::time::*", "name what is used of it"),
     ("use std::time;", "name what is used of it"),
+    ("DateTime::now", "take the time from whoever opens the engine"),
+    ("ObjectId::new", "take the id with the statement"),
     ("Utc::now", "take the time from whoever opens the engine"),
     ("std::net", "go by the channel that the engine was opened with"),
     ("tokio::net", "go by the channel that the engine was opened with"),

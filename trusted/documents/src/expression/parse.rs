@@ -287,7 +287,7 @@ impl Parser {
         let input = Box::new(self.node(given.get("input").ok_or_else(missing)?)?);
         let sort_by = given.get("sortBy").ok_or_else(missing)?;
         let by = match (sort_by, order::as_exact_i64(sort_by)) {
-            (Bson::Document(keys), _) => ArraySort::Fields(Sort::parse(keys)?),
+            (Bson::Document(keys), _) => ArraySort::Fields(Sort::of_elements(keys)?),
             (_, Some(1)) => ArraySort::Whole { descending: false },
             (_, Some(-1)) => ArraySort::Whole { descending: true },
             _ => {

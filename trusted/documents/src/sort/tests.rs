@@ -58,6 +58,17 @@ fn directions_are_one_and_minus_one() {
     assert!(Sort::parse(&doc! { "a": 1.0, "b": -1_i64 }).is_ok());
 }
 
+#[test]
+fn fields_of_elements_may_begin_with_a_dollar_sign() {
+    let code = |fields: Document| Sort::of_elements(&fields).map_err(|error| error.code).err();
+    for fields in [doc! { "$x": 1 }, doc! { "a.$b": -1.0, "c": 1_i64 }] {
+        assert_eq!(code(fields), None);
+    }
+    for fields in [doc! {}, doc! { "a": 2 }, doc! { "a": { "$meta": "textScore" } }, doc! { "": 1 }, doc! { "a..b": 1 }] {
+        assert_eq!(code(fields), Some(2));
+    }
+}
+
 proptest! {
     #[test]
     fn comparing_documents_is_comparing_their_values(left in document(), right in document()) {

@@ -248,7 +248,7 @@ fn push(value: &Bson) -> Result<Operator, QueryError> {
 
 fn push_sort(value: &Bson) -> Result<PushSort, QueryError> {
     match (value, order::as_exact_i64(value)) {
-        (Bson::Document(fields), _) if !fields.is_empty() => Ok(PushSort::Fields(Sort::parse(fields)?)),
+        (Bson::Document(fields), _) => Ok(PushSort::Fields(Sort::of_elements(fields)?)),
         (_, Some(1)) => Ok(PushSort::Whole { descending: false }),
         (_, Some(-1)) => Ok(PushSort::Whole { descending: true }),
         _ => Err(QueryError::bad_value("The $sort element value must be either 1 or -1, or a sort pattern")),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::samples::{decimal, document, value};
+use bson::oid::ObjectId;
 use bson::{bson, doc};
 use proptest::prelude::*;
 
@@ -287,7 +288,7 @@ fn upserts_start_from_the_equalities_of_the_filter() {
         let filter = Filter::parse(&filter).unwrap();
         update(&change)
             .unwrap()
-            .upsert_document(&filter, &ArrayFilters::default())
+            .upsert_document(&filter, &ArrayFilters::default(), ObjectId::new())
             .map(Measured::into_document)
     };
     for (filter, change, expected) in [
@@ -355,7 +356,7 @@ proptest! {
         let Ok(parsed) = update(&change) else { return Ok(()) };
         let filter = Filter::parse(&filter).unwrap_or_else(|_| Filter::all());
         let none = ArrayFilters::default();
-        let _ = parsed.upsert_document(&filter, &none);
+        let _ = parsed.upsert_document(&filter, &none, ObjectId::new());
         if let Ok(Some(after)) = parsed.apply(&target, Some(&filter), &none) {
             prop_assert!(!order::identical_documents(&after, &target));
             prop_assert!(after.to_vec().is_ok());

@@ -299,7 +299,8 @@ async fn a_statement_that_is_to_end_before_it_begins_does_nothing() {
     statement.interrupt.raise(Reason::Killed);
     let error = world.shared.insert(&collection, statement).await.unwrap_err();
     assert_eq!(error.fault, Fault::Interrupted(Reason::Killed));
-    let delete = DeleteStatement { filter: Filter::all(), multi: true, interrupt: Interrupt::default() };
+    let delete =
+        DeleteStatement { filter: Filter::all(), hint: None, multi: true, interrupt: Interrupt::default() };
     let error = world.shared.delete(&collection, &delete).await.unwrap_err();
     assert_eq!(error.fault, Fault::Unreachable);
     assert!(error.message.contains("not recorded"), "{}", error.message);

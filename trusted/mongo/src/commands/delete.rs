@@ -7,6 +7,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{DeleteStatement, Store};
 use bson::{Document, doc};
 
@@ -27,9 +28,8 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
             break;
         }
         let outcome = match statement(fields) {
-            Ok((filter, multi)) => {
-                let interrupt = context.operation.interrupt();
-                let statement = DeleteStatement { filter, multi, interrupt };
+            Ok(statement) => {
+                let statement = DeleteStatement { interrupt: context.operation.interrupt(), ..statement };
                 context.store().delete(&namespace, statement).await.map_err(CommandError::from)
             }
             Err(error) => Err(error),
@@ -47,12 +47,11 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     Ok(reply)
 }
 
-/// Reads one element of `deletes`: which documents, and whether all of them.
-pub(super) fn statement(fields: Document) -> Result<(Filter, bool), CommandError> {
+/// Reads one element of `deletes`.
+pub(super) fn statement(fields: Document) -> Result<DeleteStatement, CommandError> {
     let mut arguments = Arguments::of_statement("delete.deletes", fields);
     arguments.refuse(&["collation"])?;
-    // A delete's hint can only change how fast it is.
-    reads::hint(&mut arguments)?;
+    let hint = reads::hint(&mut arguments)?;
     let filter = match arguments.document("q")? {
         Some(filter) => Filter::parse(&filter)?,
         None => return Err(arguments.missing("q")),
@@ -67,5 +66,5 @@ pub(super) fn statement(fields: Document) -> Result<(Filter, bool), CommandError
         None => return Err(arguments.missing("limit")),
     };
     arguments.finish()?;
-    Ok((filter, multi))
+    Ok(DeleteStatement { filter, hint, multi, interrupt: Interrupt::default() })
 }

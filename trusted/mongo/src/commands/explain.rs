@@ -118,13 +118,15 @@ fn explained<S: Store>(
             let namespace = context.namespace(&mut arguments)?;
             let statement = update::statement(only_statement(&mut arguments, "updates")?)?;
             let limit = (!statement.multi).then_some(1);
-            Ok(Explained::Update(namespace, Query { limit, ..reads::matching(statement.filter, None) }))
+            let query = reads::matching(statement.filter, statement.hint);
+            Ok(Explained::Update(namespace, Query { limit, ..query }))
         }
         "delete" => {
             let namespace = context.namespace(&mut arguments)?;
-            let (filter, multi) = delete::statement(only_statement(&mut arguments, "deletes")?)?;
-            let limit = (!multi).then_some(1);
-            Ok(Explained::Delete(namespace, Query { limit, ..reads::matching(filter, None) }))
+            let statement = delete::statement(only_statement(&mut arguments, "deletes")?)?;
+            let limit = (!statement.multi).then_some(1);
+            let query = reads::matching(statement.filter, statement.hint);
+            Ok(Explained::Delete(namespace, Query { limit, ..query }))
         }
         other => Err(CommandError::unsupported(format_args!("explaining '{other}'"))),
     }

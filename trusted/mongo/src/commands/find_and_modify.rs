@@ -8,6 +8,7 @@ use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
 use arras_documents::projection::Projection;
 use arras_service::store::{Modification, Query, Store};
+use bson::oid::ObjectId;
 use bson::{Bson, doc};
 
 /// Finds the first document in an order and changes or removes it.
@@ -76,6 +77,7 @@ fn modification(arguments: &mut Arguments) -> Result<Modification, CommandError>
         (false, None) => conflict("Either an update or remove=true must be specified"),
         (false, update) => {
             let update = update::parse_update(update, arguments, "update")?;
+            let upsert = upsert.then(ObjectId::new);
             Ok(Modification::Update { update, array_filters, upsert, return_new })
         }
     }

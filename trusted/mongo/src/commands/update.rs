@@ -10,6 +10,7 @@ use arras_documents::filter::Filter;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{Store, UpdateStatement};
+use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 
 /// Changes documents, statement by statement.
@@ -63,8 +64,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
 pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandError> {
     let mut arguments = Arguments::of_statement("update.updates", fields);
     arguments.refuse(&["c", "collation", "sort"])?;
-    // An update's hint can only change how fast it is.
-    reads::hint(&mut arguments)?;
+    let hint = reads::hint(&mut arguments)?;
     let filter = match arguments.document("q")? {
         Some(filter) => Filter::parse(&filter)?,
         None => return Err(arguments.missing("q")),
@@ -72,7 +72,7 @@ pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandErro
     let update = parse_update(arguments.take("u"), &arguments, "u")?;
     let array_filters = array_filters(&mut arguments)?;
     let multi = arguments.boolean("multi")?.unwrap_or(false);
-    let upsert = arguments.boolean("upsert")?.unwrap_or(false);
+    let upsert = arguments.boolean("upsert")?.unwrap_or(false).then(ObjectId::new);
     arguments.ignore(&["upsertSupplied"]);
     arguments.finish()?;
     if multi && update.is_replacement() {
@@ -80,7 +80,8 @@ pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandErro
             "multi update is not supported for replacement-style update",
         ));
     }
-    Ok(UpdateStatement { filter, update, array_filters, multi, upsert, interrupt: Interrupt::default() })
+    let interrupt = Interrupt::default();
+    Ok(UpdateStatement { filter, hint, update, array_filters, multi, upsert, interrupt })
 }
 
 /// Reads an update: operators or a replacement.
