@@ -53,6 +53,8 @@ pub struct Catalog {
     doubted: Doubt,
     /// Are there views of the catalogue without terms ([`crate::shown`])?
     shown: bool,
+    /// Functions that take a row: `t.f` may be `f(t)`.
+    of_rows: BTreeSet<String>,
 }
 
 impl Catalog {
@@ -64,7 +66,7 @@ impl Catalog {
         let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
         let declared = schema.tables.keys().map(|(_, name)| name.clone());
         let sensitive = Sensitive::new(encrypted.chain(declared));
-        Self { schema, tables, misfits: BTreeMap::new(), sensitive, doubted: Doubt::default(), shown: false }
+        Self { schema, tables, sensitive, ..Self::default() }
     }
 
     /// Tables may be others by now: what is not in it may be there.
@@ -87,6 +89,11 @@ impl Catalog {
         };
         let named = self.tables.keys().filter(|(_, table)| table == name);
         !is_doubted && (schema.is_some() || named.count() == 1)
+    }
+
+    /// Is it the name of a function that takes a row?
+    pub(crate) fn takes_rows(&self, name: &str) -> bool {
+        self.of_rows.contains(name)
     }
 
     /// The catalogue with tables that are not laid out as they should be.
@@ -118,6 +125,13 @@ impl Catalog {
     #[cfg(test)]
     pub(crate) fn with_views(self) -> Self {
         Self { shown: true, ..self }
+    }
+
+    /// The catalogue where the database has such functions.
+    #[cfg(test)]
+    pub(crate) fn with_functions_of_rows(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
+        self.of_rows.extend(names.into_iter().map(str::to_owned));
+        self
     }
 
     /// The catalogue with the defaults of its columns opened. One that cannot be opened stays sealed: it can be replaced.

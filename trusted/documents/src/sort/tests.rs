@@ -64,7 +64,9 @@ fn fields_of_elements_may_begin_with_a_dollar_sign() {
     for fields in [doc! { "$x": 1 }, doc! { "a.$b": -1.0, "c": 1_i64 }] {
         assert_eq!(code(fields), None);
     }
-    for fields in [doc! {}, doc! { "a": 2 }, doc! { "a": { "$meta": "textScore" } }, doc! { "": 1 }, doc! { "a..b": 1 }] {
+    for fields in
+        [doc! {}, doc! { "a": 2 }, doc! { "a": { "$meta": "textScore" } }, doc! { "": 1 }, doc! { "a..b": 1 }]
+    {
         assert_eq!(code(fields), Some(2));
     }
 }

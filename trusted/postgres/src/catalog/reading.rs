@@ -3,20 +3,27 @@
 use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Order, Table};
 use crate::error::{SqlError, sqlstate};
 use crate::schema::Schema;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Reads the columns of all tables and views, six texts a row: schema, table, column, type, the default of what may be
 /// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there.
-pub const COLUMNS: &str = "SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, a.attname::pg_catalog.text, \
-    pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''), a.attgenerated::pg_catalog.text \
+/// Before them, of no schema and table, the functions that take a row: `t.f` may be one of them.
+pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, generated FROM (SELECT '' AS in_schema, \
+    '' AS in_table, p.proname::pg_catalog.text AS name, '' AS kind, '' AS sealed, '' AS generated, 0 AS place \
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[0] \
+    WHERE p.pronargs - p.pronargdefaults <= 1 AND (t.typtype = 'c' OR t.typname IN ('record', 'any', 'anyelement', \
+    'anynonarray', 'anycompatible', 'anycompatiblenonarray')) \
+    UNION ALL SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, a.attname::pg_catalog.text, \
+    pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''), \
+    a.attgenerated::pg_catalog.text, a.attnum \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum AND a.atttypid = 17 \
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
     AND (n.nspname <> 'arras' OR c.relname = 'shown_column') \
-    ORDER BY n.nspname, c.relname, a.attnum";
+    ) AS columns ORDER BY in_schema, in_table, place";
 
 /// Where what is declared is written down for the catalogue's views.
 const SHOWN: (&str, &str) = ("arras", "shown_column");
@@ -45,7 +52,12 @@ impl Catalog {
     #[must_use]
     pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
+        let mut of_rows = BTreeSet::new();
         for [schema, table, name, kind, default, generated] in rows {
+            if table.is_empty() {
+                of_rows.insert(name);
+                continue;
+            }
             let is_generated = !generated.is_empty();
             tables.entry((schema, table)).or_default().push(Stored { name, kind, default, is_generated });
         }
@@ -61,7 +73,7 @@ impl Catalog {
                 Err(error) => drop(misfits.insert((in_schema, name), error)),
             }
         }
-        Self { shown, ..Self::new(schema, found) }.with_misfits(misfits)
+        Self { shown, of_rows, ..Self::new(schema, found) }.with_misfits(misfits)
     }
 }
 

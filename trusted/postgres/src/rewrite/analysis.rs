@@ -296,14 +296,14 @@ impl<'a> Analysis<'a> {
         let name = names.last().map_or("", String::as_str);
         let is_special = is_keyword(self.lexemes, at) || SYSTEM_COLUMNS.contains(&name);
         let has_constants = self.lexemes.list.iter().any(|lexeme| is_constant(&lexeme.token.token));
-        let is_said = has_constants || self.is_term(name);
+        let is_said = has_constants || self.is_term(name) || self.names.contains(name);
         let of_changes =
             names.len() == 2 && names.first().is_some_and(|name| ROWS_OF_CHANGES.contains(&name.as_str()));
         let is_known = match names {
-            // Of one without encrypted columns it may be a function of its rows, and nothing beside it is encrypted.
-            [relation, _] => scope
-                .relation(None, relation)
-                .map_or(scope.is_known(), |named| named.certain && named.is_encrypted()),
+            // It may be a function of the relation's rows.
+            [relation, _] => scope.relation(None, relation).map_or(scope.is_known(), |named| {
+                named.certain && named.columns.is_some() && !self.catalog.takes_rows(name)
+            }),
             _ => scope.is_known(),
         };
         if is_special || names.len() > 2 || !is_said || of_changes || !is_known {

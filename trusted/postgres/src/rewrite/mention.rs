@@ -2,6 +2,7 @@
 
 use crate::text::{Lexemes, name_of};
 use sqlparser::tokenizer::Token;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 /// Names whose tokens make a statement one to analyse.
@@ -124,26 +125,66 @@ const DEFINES: [&str; 6] = ["create", "alter", "drop", "comment", "lock", "trunc
 /// The token of the proxy's own schema in a statement that would change what is in it, or it: a definition that names it,
 /// a change of rows wherever it stands (behind `EXPLAIN ANALYZE`, within `WITH`), or code that names it.
 pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
+    let defines = DEFINES.iter().any(|word| statement.is_word(0, word));
+    let of_schemas = LazyCell::new(|| (0..statement.list.len()).any(|at| statement.is_word(at, "schema")));
+    let reads_from = LazyCell::new(|| alias_begins(statement));
+    let makes_code = LazyCell::new(|| makes_code(statement));
+    let is_code = |string: &str| holds_word(string, OWN_SCHEMA) && *makes_code && code_changes(string);
+    statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
+        Token::Word(word) if name_of(word) == OWN_SCHEMA => {
+            let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
+            let is_alias = || reads_from.is_some_and(|from| from < at);
+            (is_qualifier && is_target(statement, at))
+                || (defines && (*of_schemas || (is_qualifier && !is_alias())))
+        }
+        token => string_of(token).is_some_and(|string| is_code(&string.to_lowercase())),
+    })
+}
+
+/// The text of a string.
+fn string_of(token: &Token) -> Option<&str> {
+    match token {
+        Token::DollarQuotedString(string) => Some(&string.value),
+        Token::SingleQuotedString(string)
+        | Token::EscapedStringLiteral(string)
+        | Token::UnicodeStringLiteral(string)
+        | Token::NationalStringLiteral(string) => Some(string),
+        _ => None,
+    }
+}
+
+/// Where the query begins of which a view or table is made that has an alias of the proxy's own schema's name: what is behind
+/// qualifies columns by it.
+fn alias_begins(statement: &Lexemes) -> Option<usize> {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
+    let makes = is(0, &["create"]) && (1..6).any(|at| is(at, &["table", "view"]));
+    let begins = (1..statement.list.len()).find(|at| makes && is(*at, &["as"]))?;
     let is_alias = |at: usize| {
         matches!(statement.token(at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA)
             && !matches!(statement.token(at + 1), Some(Token::Period))
     };
-    let defines = DEFINES.iter().any(|word| statement.is_word(0, word));
-    let of_schemas = || (0..statement.list.len()).any(|at| statement.is_word(at, "schema"));
-    statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
-        Token::Word(word) if name_of(word) == OWN_SCHEMA => {
-            let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
-            let is_alone = || !(0..statement.list.len()).any(is_alias);
-            (is_qualifier && is_target(statement, at))
-                || (defines && (of_schemas() || (is_qualifier && is_alone())))
-        }
-        Token::DollarQuotedString(string) => qualifies(&string.value.to_lowercase()) && makes_code(statement),
-        Token::SingleQuotedString(string)
-        | Token::EscapedStringLiteral(string)
-        | Token::UnicodeStringLiteral(string)
-        | Token::NationalStringLiteral(string) => qualifies(&string.to_lowercase()) && makes_code(statement),
-        _ => false,
-    })
+    (begins..statement.list.len()).any(is_alias).then_some(begins)
+}
+
+/// Does code in small letters change something, and name what is in the proxy's own schema? By its tokens, of which a string is
+/// code where the code runs strings; by its words if it has no tokens.
+fn code_changes(folded: &str) -> bool {
+    let Ok(statements) = crate::text::statements(folded) else { return qualifies(folded) };
+    let any = |is: &dyn Fn(&Lexemes, usize) -> bool| {
+        statements.iter().any(|statement| (0..statement.list.len()).any(|at| is(statement, at)))
+    };
+    if any(&|statement, at| statement.is_word(at, "execute")) || statements.iter().any(makes_code) {
+        return qualifies(folded);
+    }
+    let is_change = |statement: &Lexemes, at: usize| CHANGES.iter().any(|word| statement.is_word(at, word));
+    let is_qualifier = |statement: &Lexemes, at: usize| {
+        matches!(statement.token(at), Some(Token::Word(word)) if name_of(word) == OWN_SCHEMA)
+            && matches!(statement.token(at + 1), Some(Token::Period))
+    };
+    any(&is_qualifier) && any(&is_change)
+        || any(
+            &|statement, at| matches!(statement.token(at), Some(Token::DollarQuotedString(code)) if code_changes(&code.value)),
+        )
 }
 
 /// Does the name of what rows are put into, changed in or taken from begin at a token?

@@ -58,7 +58,7 @@ pub(crate) fn catalog() -> Catalog {
         table("readings", &["id", "level", "depth", "rank"]),
         table("visits", &["id", "age", "score"]),
     ];
-    Catalog::new(schema, tables).with_views()
+    Catalog::new(schema, tables).with_views().with_functions_of_rows(["of_row"])
 }
 
 /// A statement that waits for a row finds it again with labels of another time than its bounds are of, unless it holds them.

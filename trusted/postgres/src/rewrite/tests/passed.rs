@@ -75,6 +75,26 @@ fn a_name_that_is_no_column_is_said_before_the_constants_beside_it_are_sent() {
             "UPDATE accounts a SET memo = 'x' FROM notes WHERE onwer = 'x'",
             "42703 51: column \"onwer\" does not exist",
         ),
+        (
+            "SELECT a.id FROM accounts a JOIN notes n ON n.id = a.id WHERE n.ownr = 'x'",
+            "42703 63: column n.ownr does not exist",
+        ),
+        (
+            "SELECT id FROM accounts a WHERE EXISTS (SELECT 1 FROM notes n WHERE n.id = a.id AND n.ownr = 'x')",
+            "42703 85: column n.ownr does not exist",
+        ),
+        (
+            "SELECT a.id FROM accounts a JOIN LATERAL (SELECT a.id AS k) l ON true WHERE l.ownr = 'x'",
+            "42703 77: column l.ownr does not exist",
+        ),
+        (
+            "SELECT a.id, n.balance FROM accounts a JOIN notes n ON n.id = a.id",
+            "42703 14: column n.balance does not exist",
+        ),
+        (
+            "WITH s AS (SELECT id FROM accounts) SELECT id FROM s WHERE s.owner = 'x'",
+            "42703 60: column s.owner does not exist",
+        ),
     ];
     for (statement, expected) in wrong {
         assert_eq!(outcome(statement), expected, "{statement}");
@@ -185,6 +205,14 @@ fn the_schema_of_orders_is_the_proxy_s() {
         "UPDATE db.arras.mope_entry SET label = 1",
         "COPY BINARY arras.mope_entry FROM STDIN",
         "DO U&'BEGIN DELETE FROM arras . mope_entry; END'",
+        "ALTER TABLE arras.mope_entry ADD COLUMN arras int",
+        "ALTER TABLE arras.mope_entry RENAME TO arras",
+        "CREATE INDEX arras ON arras.mope_entry (label)",
+        "DROP TABLE IF EXISTS arras.mope_entry, arras CASCADE",
+        "CREATE TABLE arras.other (arras int)",
+        "CREATE VIEW arras.arras AS SELECT 1",
+        "DO $$ BEGIN EXECUTE 'drop table ' || 'arras.mope_entry'; END $$",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ SELECT 1; DELETE FROM arras.mope_entry $$",
     ] {
         assert!(outcome(statement).starts_with("42501"), "{statement}: {}", outcome(statement));
     }
@@ -197,6 +225,10 @@ fn the_schema_of_orders_is_the_proxy_s() {
         "INSERT INTO notes (body) VALUES ($$see arras.mope_entry$$)",
         "CREATE TABLE arras (id int)",
         "DO $$ BEGIN RAISE NOTICE 'see arras.toml'; END $$",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ INSERT INTO notes VALUES (1, 'see www.arras.fr') $$",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ UPDATE notes SET body = 'We drove to Arras. Then home' $$",
+        "CREATE FUNCTION f() RETURNS bool LANGUAGE sql AS $$ SELECT 'x' LIKE '%/arras.%' /* no update */ $$",
+        "CREATE MATERIALIZED VIEW v AS SELECT arras.id FROM notes arras",
         "CREATE VIEW v AS SELECT arras.id FROM notes arras",
     ] {
         assert_eq!(outcome(statement), "unchanged", "{statement}");
