@@ -204,6 +204,8 @@ async fn a_constant_beside_a_column_that_is_misspelt_is_in_no_log() {
         "BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE accounts SET onwer = 'secret'",
         "SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE onwer = 'secret'",
         "SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE a.onwer = 'secret'",
+        "SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE p.ownr = 'secret'",
+        "SELECT a.id FROM accounts a JOIN LATERAL (SELECT a.id AS k) l ON true WHERE l.ownr = 'secret'",
         "UPDATE accounts a SET balance = 1 FROM plain WHERE onwer = 'secret'",
         "SELECT id FROM accounts WHERE EXISTS (SELECT 1 FROM plain WHERE onwer = 'secret')",
         "SELECT id FROM accounts, (SELECT 1 AS k) s WHERE onwer = 'secret'",
@@ -220,6 +222,22 @@ async fn a_constant_beside_a_column_that_is_misspelt_is_in_no_log() {
     }
     let log = std::fs::read_to_string(server.log()).unwrap();
     assert!(!log.contains("secret"), "{log}");
+    // A function of rows is no column that is misspelt.
+    client
+        .batch_execute("CREATE FUNCTION shouted(plain) RETURNS text LANGUAGE sql AS 'SELECT upper($1.note)'")
+        .await
+        .unwrap();
+    client.batch_execute("INSERT INTO plain VALUES (1, 'x')").await.unwrap();
+    for (statement, rows) in [
+        ("SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE p.shouted = 'X'", "1 rows"),
+        (
+            "SELECT a.id FROM accounts a JOIN plain p ON p.id = a.id WHERE p.to_json IS NULL OR a.owner = 'none'",
+            "0 rows",
+        ),
+    ] {
+        let found = answered(&client, statement).await.unwrap();
+        assert!(found.last().unwrap().starts_with(rows), "{statement}: {found:?}");
+    }
 }
 
 /// What is made at the database itself is looked for before it is said not to be there.
