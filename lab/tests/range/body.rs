@@ -24,7 +24,6 @@ pub(crate) enum Tampering {
 
 /// How much of an index a test can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "most take all")]
 pub(crate) enum Effort {
     /// Operations take microseconds.
     Full,

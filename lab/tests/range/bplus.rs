@@ -7,7 +7,7 @@ mod store;
 mod views;
 mod writes;
 
-use crate::body::{Subject, Tampering};
+use crate::body::{Effort, Subject, Tampering};
 use crate::world::{INDEX, Wire, key, prg};
 use arras_protocol::bplus::{BPlus as Protocol, Request, Response, SealedEntry};
 use arras_protocol::ore::Width;
@@ -37,6 +37,29 @@ impl<O: OrderScheme, F: Fn(Width) -> O> Subject for Over<F> {
 
     fn tampering(&self) -> Tampering {
         Tampering::Bounded
+    }
+}
+
+/// The same of a scheme whose comparisons take most of a second.
+struct Slow<T>(T);
+
+impl<T: Subject> Subject for Slow<T> {
+    type Index<S: Storage> = T::Index<S>;
+
+    fn width(&self) -> Width {
+        self.0.width()
+    }
+
+    async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
+        self.0.open(wire).await
+    }
+
+    fn tampering(&self) -> Tampering {
+        self.0.tampering()
+    }
+
+    fn effort(&self) -> Effort {
+        Effort::Few
     }
 }
 

@@ -21,6 +21,7 @@
 
 #[macro_use]
 mod body;
+mod arx_range;
 mod bplus;
 mod channels;
 mod crossing;

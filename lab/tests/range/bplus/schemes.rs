@@ -1,10 +1,8 @@
 //! Every scheme through the test body.
 
-use super::{Over, OverStateful, Short, ShortStateful};
-use crate::body::Pair;
-use crate::world::{key, memory, run};
+use super::{Over, OverStateful, Short, ShortStateful, Slow};
+use crate::world::key;
 use arras_lab::plain_scheme::PlainScheme;
-use arras_protocol::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::ore::Width::{Bits32, Bits64};
 use arras_schemes::ore::bclo::Bclo;
@@ -36,27 +34,8 @@ range_tests!(clww_64, Over { width: Bits64, page_bytes: 304, make: |width| Clww:
 range_tests!(lewi_wu_32, Over { width: Bits32, page_bytes: 704, make: lewi_wu });
 range_tests!(lewi_wu_of_short_replies, Short(Over { width: Bits64, page_bytes: 4096, make: lewi_wu }));
 
-/// A comparison takes most of a second: a root that splits, an entry that comes again, one that goes.
-fn over_cloz(width: Width, page_bytes: u32) {
-    run(async {
-        let cloz = Over { width, page_bytes, make: |width| Cloz::new(&key(), width) };
-        let world = memory();
-        let pair = Pair::open(&cloz, &world).await;
-        let greatest = u64::MAX >> (64 - width.bits());
-        pair.insert(&[(70, 1), (greatest, 1), (0, 1)]).await;
-        pair.insert(&[(70, 2), (70, 1)]).await;
-        pair.check(0, 70, Order::Ascending, None).await;
-        pair.remove(&[(70, 1), (3, 1)]).await;
-        pair.check(1, greatest, Order::Descending, Some(2)).await;
-    });
-}
-
-#[test]
-fn over_cloz_a_few_values_of_32_bits() {
-    over_cloz(Bits32, 5060);
-}
-
-#[test]
-fn over_cloz_a_few_values_of_64_bits() {
-    over_cloz(Bits64, 10_120);
-}
+range_tests!(cloz_32, Slow(Over { width: Bits32, page_bytes: 5060, make: |width| Cloz::new(&key(), width) }));
+range_tests!(
+    cloz_64,
+    Slow(Over { width: Bits64, page_bytes: 10_120, make: |width| Cloz::new(&key(), width) })
+);
