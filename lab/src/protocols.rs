@@ -112,7 +112,7 @@ pub(crate) type ReadRanks = fn(&WatchedRun) -> Result<Ranks, AttackFailure>;
 /// A protocol that can be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolEntry {
-    /// Its name on the command line and in results.
+    /// Its name on the command line and in results: one of [`arras_protocol::table::index`].
     pub name: &'static str,
     /// Its name in tables and plots.
     pub title: &'static str,
@@ -147,22 +147,40 @@ impl ProtocolEntry {
     }
 }
 
-/// All protocols, in the order of the tables. One more is one more row.
-pub const ALL: &[ProtocolEntry] = &[
-    bplus::PLAIN,
-    bplus::BCLO,
-    bplus::CLWW,
-    bplus::LEWI_WU,
-    bplus::CLOZ,
-    bplus::FH_OPE,
-    kerschbaum_tueno::ENTRY,
-    pope::ENTRY,
-    mope::SAME_FOR_EVER,
-    mope::SAME_TIME,
-    logarithmic_brc::ENTRY,
-    path_oram::ENTRY,
-    arx_range::ENTRY,
+/// The rows by their modules, in the order of the tables.
+const MODULES: &[&[ProtocolEntry]] = &[
+    bplus::ENTRIES,
+    &[kerschbaum_tueno::ENTRY, pope::ENTRY],
+    mope::ENTRIES,
+    &[logarithmic_brc::ENTRY, path_oram::ENTRY, arx_range::ENTRY],
 ];
+
+/// All protocols, in the order of the tables.
+pub const ALL: &[ProtocolEntry] = &joined::<{ count(MODULES) }>(MODULES);
+
+const fn count(mut modules: &[&[ProtocolEntry]]) -> usize {
+    let mut count = 0;
+    while let [module, others @ ..] = modules {
+        count += module.len();
+        modules = others;
+    }
+    count
+}
+
+const fn joined<const COUNT: usize>(mut modules: &[&[ProtocolEntry]]) -> [ProtocolEntry; COUNT] {
+    let mut rows = [arx_range::ENTRY; COUNT];
+    let mut position = 0;
+    while let [module, others @ ..] = modules {
+        let mut module = *module;
+        while let [row, further @ ..] = module {
+            rows[position] = *row;
+            position += 1;
+            module = further;
+        }
+        modules = others;
+    }
+    rows
+}
 
 /// The protocol of that name.
 #[must_use]

@@ -12,5 +12,6 @@ pub mod files;
 pub mod metadata;
 pub mod report;
 pub mod suite;
+mod table;
 pub mod tidy;
 pub mod vectors;

@@ -6,6 +6,7 @@ use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::channel::LabChannel;
 use arras_protocol::arx_range::{self, Response};
 use arras_protocol::leakage;
+use arras_protocol::table::index;
 use arras_protocol::write::{self, Write};
 use arras_protocol::{Channel, OperationId, Protocol};
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, Standalone};
@@ -13,9 +14,9 @@ use std::sync::Arc;
 
 /// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
-    name: "arx_range",
+    name: index::ARX_RANGE,
     title: "ArxRange",
-    leakage: |_| leakage::ARX_RANGE,
+    leakage: |_| leakage::arx_range::ARX_RANGE,
     construction: Construction::OneByOne,
     in_all: true,
     work: Work::Usual,

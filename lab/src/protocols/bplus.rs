@@ -10,6 +10,7 @@ use arras_protocol::Protocol;
 use arras_protocol::bplus::{self, Change, Request, Response, SealedEntry};
 use arras_protocol::leakage;
 use arras_protocol::ore::Scheme;
+use arras_protocol::table::index;
 use arras_schemes::bplus::{BPlus, StatefulBPlus};
 use arras_schemes::ore::bclo::Bclo;
 use arras_schemes::ore::cloz::Cloz;
@@ -26,7 +27,7 @@ const BPLUS: &str = "B+ tree with ORE";
 const TABLE3: Evaluated = Evaluated {
     rows: &[Row {
         name: BPLUS,
-        protocols: &["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "bplus_fh_ope"],
+        protocols: &[index::BPLUS_BCLO, index::BPLUS_CLWW, index::BPLUS_LEWI_WU, index::BPLUS_FH_OPE],
         queries: Stage::Queries,
         paper: [Some(3.0), Some(2.0), Some(177.0), Some(44.0), Some(2.0), Some(342.0)],
     }],
@@ -64,7 +65,7 @@ const OF_OTHERS: Evaluated = Evaluated { rows: &[], reasons: &[] };
 
 /// The row of a B+ tree over a scheme.
 macro_rules! bplus {
-    ($name:literal, $title:literal, $public:expr, $make:expr, $in_all:literal, $work:expr, $table3:expr) => {
+    ($name:path, $title:literal, $public:expr, $make:expr, $in_all:literal, $work:expr, $table3:expr) => {
         ProtocolEntry {
             name: $name,
             title: $title,
@@ -82,8 +83,11 @@ macro_rules! bplus {
     };
 }
 
-pub(super) const PLAIN: ProtocolEntry = bplus!(
-    "plain",
+/// The rows, in the order of the tables.
+pub(super) const ENTRIES: &[ProtocolEntry] = &[PLAIN, BCLO, CLWW, LEWI_WU, CLOZ, FH_OPE];
+
+const PLAIN: ProtocolEntry = bplus!(
+    index::PLAIN,
     "No encryption",
     Scheme::Plain,
     |making| make(PlainScheme(making.width), making),
@@ -91,8 +95,8 @@ pub(super) const PLAIN: ProtocolEntry = bplus!(
     Work::Usual,
     Some(&OF_OTHERS)
 );
-pub(super) const BCLO: ProtocolEntry = bplus!(
-    "bplus_bclo",
+const BCLO: ProtocolEntry = bplus!(
+    index::BPLUS_BCLO,
     "B+ tree, BCLO",
     Scheme::Bclo,
     |making| make(Bclo::new(&making.key(), making.width), making),
@@ -100,8 +104,8 @@ pub(super) const BCLO: ProtocolEntry = bplus!(
     Work::Much,
     Some(&TABLE3)
 );
-pub(super) const CLWW: ProtocolEntry = bplus!(
-    "bplus_clww",
+const CLWW: ProtocolEntry = bplus!(
+    index::BPLUS_CLWW,
     "B+ tree, CLWW",
     Scheme::Clww,
     |making| make(Clww::new(&making.key(), making.width), making),
@@ -109,8 +113,8 @@ pub(super) const CLWW: ProtocolEntry = bplus!(
     Work::Usual,
     Some(&OF_OTHERS)
 );
-pub(super) const LEWI_WU: ProtocolEntry = bplus!(
-    "bplus_lewi_wu",
+const LEWI_WU: ProtocolEntry = bplus!(
+    index::BPLUS_LEWI_WU,
     "B+ tree, Lewi-Wu",
     |width| Scheme::LewiWu { width, block_bits: BlockBits::Eight.bits() },
     |making| make(LewiWu::new(&making.key(), making.width, BlockBits::Eight), making),
@@ -118,8 +122,8 @@ pub(super) const LEWI_WU: ProtocolEntry = bplus!(
     Work::Much,
     Some(&OF_OTHERS)
 );
-pub(super) const CLOZ: ProtocolEntry = bplus!(
-    "bplus_cloz",
+const CLOZ: ProtocolEntry = bplus!(
+    index::BPLUS_CLOZ,
     "B+ tree, CLOZ",
     Scheme::Cloz,
     |making| make(Cloz::new(&making.key(), making.width), making),
@@ -127,8 +131,8 @@ pub(super) const CLOZ: ProtocolEntry = bplus!(
     Work::Much,
     None
 );
-pub(super) const FH_OPE: ProtocolEntry = bplus!(
-    "bplus_fh_ope",
+const FH_OPE: ProtocolEntry = bplus!(
+    index::BPLUS_FH_OPE,
     "B+ tree, FH-OPE",
     Scheme::FhOpe,
     |making| make_stateful(FhOpe::new(making.width), making),

@@ -10,6 +10,7 @@ use crate::run::Stage;
 use arras_protocol::Protocol;
 use arras_protocol::kerschbaum_tueno::{self, ENTRY_BYTES, Request, Response};
 use arras_protocol::leakage;
+use arras_protocol::table::index;
 use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const KERSCHBAUM: &str = "Kerschbaum-Tueno";
 const TABLE3: Evaluated = Evaluated {
     rows: &[Row {
         name: KERSCHBAUM,
-        protocols: &["kerschbaum_tueno"],
+        protocols: &[index::KERSCHBAUM_TUENO],
         queries: Stage::Queries,
         paper: [Some(494.0), Some(40.0), Some(671.0), Some(7.0), Some(86.0), Some(1453.0)],
     }],
@@ -49,7 +50,7 @@ const TABLE3: Evaluated = Evaluated {
 
 /// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
-    name: "kerschbaum_tueno",
+    name: index::KERSCHBAUM_TUENO,
     title: "Kerschbaum-Tueno",
     leakage: |_| leakage::KERSCHBAUM_TUENO,
     construction: Construction::OneByOne,

@@ -9,6 +9,7 @@ use crate::run::Stage;
 use arras_protocol::Order;
 use arras_protocol::leakage;
 use arras_protocol::logarithmic_brc::{self, Request, Response};
+use arras_protocol::table::index;
 use arras_protocol::{Protocol, RowId};
 use arras_schemes::arx_range::RangeEntry;
 use arras_schemes::error::IndexError;
@@ -22,7 +23,7 @@ const BRC: &str = "Logarithmic-BRC";
 const TABLE3: Evaluated = Evaluated {
     rows: &[Row {
         name: BRC,
-        protocols: &["logarithmic_brc"],
+        protocols: &[index::LOGARITHMIC_BRC],
         queries: Stage::Queries,
         paper: [None, Some(1.0), None, Some(40.0), Some(2.0), Some(391.0)],
     }],
@@ -36,7 +37,7 @@ const TABLE3: Evaluated = Evaluated {
 
 /// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
-    name: "logarithmic_brc",
+    name: index::LOGARITHMIC_BRC,
     title: "Logarithmic-BRC",
     leakage: |_| leakage::LOGARITHMIC_BRC,
     construction: Construction::Bulk,

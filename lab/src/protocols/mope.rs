@@ -8,15 +8,16 @@ use arras_protocol::Protocol;
 use arras_protocol::leakage::mope::{MOPE, STOPE};
 use arras_protocol::mope::Head;
 use arras_protocol::mope::index::{Change, Mope, Request, Response, SealedRow};
+use arras_protocol::table;
 use arras_schemes::mope::{Kind, index};
 use arras_schemes::random::Randomness;
 use std::sync::Arc;
 
 /// The row of a form.
 macro_rules! row {
-    ($leakage:path, $title:literal, $kind:path) => {
+    ($name:path, $leakage:path, $title:literal, $kind:path) => {
         ProtocolEntry {
-            name: $leakage.protocol,
+            name: $name,
             title: $title,
             leakage: |_| $leakage,
             construction: Construction::OneByOne,
@@ -32,10 +33,13 @@ macro_rules! row {
     };
 }
 
+/// The rows of both.
+pub(super) const ENTRIES: &[ProtocolEntry] = &[SAME_FOR_EVER, SAME_TIME];
+
 /// mOPE: equal values have the same ciphertext for ever.
-pub(super) const SAME_FOR_EVER: ProtocolEntry = row!(MOPE, "mOPE", Kind::Mope);
+const SAME_FOR_EVER: ProtocolEntry = row!(table::index::MOPE, MOPE, "mOPE", Kind::Mope);
 /// stOPE: while they are there.
-pub(super) const SAME_TIME: ProtocolEntry = row!(STOPE, "stOPE", Kind::Stope);
+const SAME_TIME: ProtocolEntry = row!(table::index::STOPE, STOPE, "stOPE", Kind::Stope);
 
 /// The name of the entry that a message adds.
 fn added(exchange: &Exchange) -> Option<Vec<u8>> {

@@ -11,6 +11,7 @@ use crate::run::Stage;
 use arras_protocol::Protocol;
 use arras_protocol::leakage;
 use arras_protocol::path_oram::{PathOram, Request};
+use arras_protocol::table::index;
 use arras_schemes::path_oram::{OramTree, OramTreeParameters};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ const ORAM: &str = "Path ORAM";
 const TABLE3: Evaluated = Evaluated {
     rows: &[Row {
         name: ORAM,
-        protocols: &["path_oram"],
+        protocols: &[index::PATH_ORAM],
         queries: Stage::Queries,
         paper: [Some(31.0), Some(143.0), Some(18_254.0), Some(185.0), Some(490.0), Some(62_662.0)],
     }],
@@ -52,7 +53,7 @@ const WHOLE_BLOCKS: &str = "a block is a page of 4 KiB, sealed, and whole bucket
 
 /// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
-    name: "path_oram",
+    name: index::PATH_ORAM,
     title: "Path ORAM",
     leakage: |_| leakage::PATH_ORAM,
     construction: Construction::OneByOne,

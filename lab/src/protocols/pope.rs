@@ -10,6 +10,7 @@ use crate::run::Stage;
 use arras_protocol::Protocol;
 use arras_protocol::leakage;
 use arras_protocol::pope::{Pope, Request, Response};
+use arras_protocol::table::index;
 use arras_schemes::pope;
 use std::sync::Arc;
 
@@ -21,13 +22,13 @@ const TABLE3: Evaluated = Evaluated {
     rows: &[
         Row {
             name: POPE_WARM,
-            protocols: &["pope"],
+            protocols: &[index::POPE],
             queries: Stage::Queries,
             paper: [Some(1.0), Some(2.0), Some(32.0), Some(300.0), Some(914.0), Some(43_331.0)],
         },
         Row {
             name: POPE_COLD,
-            protocols: &["pope"],
+            protocols: &[index::POPE],
             queries: Stage::FirstQuery,
             paper: [None, None, None, Some(2175.0), Some(497_722.0), Some(9_056_644.0)],
         },
@@ -68,9 +69,9 @@ const CHUNKS: &str =
 
 /// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
-    name: "pope",
+    name: index::POPE,
     title: "POPE",
-    leakage: |_| leakage::POPE,
+    leakage: |_| leakage::pope::POPE,
     construction: Construction::OneByOne,
     in_all: true,
     work: Work::Usual,

@@ -4,6 +4,7 @@ use arras_certificates::Reloading;
 use arras_protocol::frame::{FrameHeader, FrameKind, HEADER_BYTES};
 use arras_protocol::hello::{self, Hello, SERVER_NAME};
 use arras_protocol::limits::PROTOCOL_VERSION;
+use arras_protocol::table::{self, Row};
 use arras_protocol::{Blob, Protocol, ProtocolId, Refusal, codec};
 use arras_proxy::certificates;
 use arras_proxy::connection::tls::{CertificatePaths, client_config};
@@ -63,8 +64,8 @@ pub(crate) struct Answer {
 }
 
 impl Protocol for Script {
-    const ID: ProtocolId = ProtocolId(200);
-    const NAME: &'static str = "script";
+    // Under the number of a protocol there is: nobody else speaks it here.
+    const ROW: &'static Row = &table::DOCUMENTS;
     type Request = Ask;
     type Response = Answer;
 }

@@ -9,8 +9,9 @@
 //! were (write history of the searched value: also how many removed entries lie between those that are left). Insert
 //! and remove: nothing about the value. Cleanup: the entries of one value; behind a search those it has shown already.
 
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::{IndexId, RowId};
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -112,8 +113,7 @@ impl Change {
 }
 
 impl Protocol for ArxEq {
-    const ID: ProtocolId = ProtocolId(5);
-    const NAME: &'static str = "arx_eq";
+    const ROW: &'static Row = &table::ARX_EQ;
     type Request = Request;
     type Response = Response;
 }
@@ -142,8 +142,7 @@ pub struct EntriesResponse {
 }
 
 impl Protocol for Entries {
-    const ID: ProtocolId = ProtocolId(12);
-    const NAME: &'static str = "arx_eq_entries";
+    const ROW: &'static Row = &table::ARX_EQ_ENTRIES;
     type Request = EntriesRequest;
     type Response = EntriesResponse;
 }

@@ -24,8 +24,9 @@
 pub use crate::order::Order;
 
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::{IndexId, NodeId};
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// The protocol.
@@ -433,8 +434,7 @@ impl Change {
 }
 
 impl Protocol for ArxRange {
-    const ID: ProtocolId = ProtocolId(6);
-    const NAME: &'static str = "arx_range";
+    const ROW: &'static Row = &table::ARX_RANGE;
     type Request = Request;
     type Response = Response;
 }

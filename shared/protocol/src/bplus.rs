@@ -23,9 +23,10 @@
 
 use crate::Order;
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::IndexId;
 use crate::ore::Scheme;
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// Largest page, in bytes.
@@ -257,8 +258,7 @@ pub enum Response {
 }
 
 impl Protocol for BPlus {
-    const ID: ProtocolId = ProtocolId(7);
-    const NAME: &'static str = "bplus";
+    const ROW: &'static Row = &table::BPLUS;
     type Request = Request;
     type Response = Response;
 

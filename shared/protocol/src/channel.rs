@@ -2,6 +2,7 @@
 //! carries one request to the half that runs on the server and its reply back.
 
 use crate::refusal::Refusal;
+use crate::table::Row;
 use serde::{Serialize, de::DeserializeOwned};
 use std::future::Future;
 
@@ -11,12 +12,14 @@ pub struct ProtocolId(pub u8);
 
 /// A protocol: what the client half asks and what the server half answers.
 pub trait Protocol: Send + Sync + 'static {
-    /// Its number on the wire; never reused for another protocol.
-    const ID: ProtocolId;
+    /// Its row of the [table](crate::table), which the constants below are taken from.
+    const ROW: &'static Row;
+    /// Its number on the wire.
+    const ID: ProtocolId = Self::ROW.id();
     /// Its name in logs and reports.
-    const NAME: &'static str;
+    const NAME: &'static str = Self::ROW.name();
     /// How many times its size the lists of a request may take in memory: [`crate::codec::memory_max`].
-    const REQUEST_EXPANSION: usize = crate::codec::EXPANSION;
+    const REQUEST_EXPANSION: usize = Self::ROW.request_expansion();
     /// What crosses towards the server.
     type Request: Serialize + DeserializeOwned + Send + Sync + 'static;
     /// What comes back.

@@ -4,8 +4,9 @@
 //! names and values are hidden.
 
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::{CollectionId, RowId};
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// The document store.
@@ -146,8 +147,7 @@ pub enum Change {
 }
 
 impl Protocol for Documents {
-    const ID: ProtocolId = ProtocolId(2);
-    const NAME: &'static str = "documents";
+    const ROW: &'static Row = &table::DOCUMENTS;
     type Request = Request;
     type Response = Response;
 }

@@ -9,8 +9,9 @@
 //! *History.* The server counts the durable writes it has applied. A proxy that was told of more than the server
 //! counts knows that the server was set back (a restored backup); at every hello, and in every write.
 
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::OperationId;
+use crate::table::{self, Row};
 use crate::text::decode_line;
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +70,7 @@ pub struct Response {
 }
 
 impl Protocol for Hello {
-    const ID: ProtocolId = ProtocolId(1);
-    const NAME: &'static str = "hello";
+    const ROW: &'static Row = &table::HELLO;
     type Request = Request;
     type Response = Response;
 }

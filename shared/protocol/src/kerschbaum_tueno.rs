@@ -10,8 +10,9 @@
 //! *Leakage.* [`crate::leakage::KERSCHBAUM_TUENO`].
 
 use crate::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::IndexId;
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of an entry.
@@ -116,8 +117,7 @@ pub enum Response {
 }
 
 impl Protocol for KerschbaumTueno {
-    const ID: ProtocolId = ProtocolId(8);
-    const NAME: &'static str = "kerschbaum_tueno";
+    const ROW: &'static Row = &table::KERSCHBAUM_TUENO;
     type Request = Request;
     type Response = Response;
 

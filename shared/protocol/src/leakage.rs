@@ -5,13 +5,24 @@
 //! transaction with the document's, so who watches knows which entry is which document's, whatever the protocol. The values
 //! below leave that out.
 
+pub mod arx_eq;
+pub mod arx_range;
 pub mod bisen;
 pub mod bplus;
 pub mod fh_ope;
+pub mod kerschbaum_tueno;
+pub mod logarithmic_brc;
 pub mod mope;
+pub mod path_oram;
+pub mod pope;
 pub mod sql;
+pub mod unique;
 
 pub use bisen::BISEN;
+pub use kerschbaum_tueno::KERSCHBAUM_TUENO;
+pub use logarithmic_brc::LOGARITHMIC_BRC;
+pub use path_oram::PATH_ORAM;
+pub use unique::UNIQUE;
 
 /// One thing an attacker learns. Ordered from the least to the most telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +96,7 @@ impl Pattern {
 /// watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leakage {
-    /// The protocol's name.
+    /// Whose leakage it is: the name of an index ([`crate::table::index`]), or of another way to read.
     pub protocol: &'static str,
     /// Learned from one copy of the server's store.
     pub snapshot: &'static [Pattern],
@@ -123,107 +134,4 @@ pub const SCAN: Leakage = Leakage {
     search: &[],
     update: &[Pattern::AccessPattern],
     attacks: &[],
-};
-
-/// EQunique (deterministic labels of unique values).
-pub const UNIQUE: Leakage = Leakage {
-    protocol: "eq_unique",
-    snapshot: &[Pattern::Size],
-    search: &[Pattern::AccessPattern, Pattern::SearchPattern],
-    update: &[Pattern::AccessPattern, Pattern::SearchPattern],
-    attacks: &["known-query attacks on the search pattern (persistent attacker with auxiliary queries)"],
-};
-
-/// ArxEq. An insertion shows nothing; a removal names its entry, and so the write that made it.
-pub const ARX_EQ: Leakage = Leakage {
-    protocol: "arx_eq",
-    snapshot: &[Pattern::Size],
-    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
-    update: &[Pattern::AccessPattern],
-    attacks: &[
-        "count and leakage-abuse attacks on searched values (persistent attacker with auxiliary data)",
-    ],
-};
-
-/// ArxRange with buckets.
-pub const ARX_RANGE: Leakage = Leakage {
-    protocol: "arx_range",
-    // The last: circuits that a change left behind show what came since a tree's last search, and records beside a bucket
-    // how much came since it was rewritten.
-    snapshot: &[Pattern::Size, Pattern::Shape, Pattern::InsertionOrder],
-    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
-    update: &[Pattern::Size, Pattern::BucketRank],
-    attacks: &[KKNO_ACCESS, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
-};
-
-/// Kerschbaum-Tueno (IND-CPA-DS: order up to a rotation, hidden frequency). Searches of one array for the same bound, and
-/// changes of the same entry, probe the same positions. Sealing is deterministic: an entry that is taken out and put in
-/// again is the same bytes again.
-pub const KERSCHBAUM_TUENO: Leakage = Leakage {
-    protocol: "kerschbaum_tueno",
-    snapshot: &[Pattern::Size, Pattern::CyclicOrder],
-    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
-    update: &[Pattern::AccessPattern, Pattern::SearchPattern],
-    attacks: &[
-        "nkw_sorting: the order of a dense column is its values, up to the unknown rotation (snapshot attacker who knows the domain)",
-        "grubbs_binomial: likeliest value of each rank, up to the unknown rotation (snapshot attacker with an auxiliary distribution)",
-        "the rotation from many range queries, as no range goes over the end of the domain (persistent attacker)",
-        KKNO_ACCESS,
-        KKNO_VOLUME,
-        LMP_ORDER,
-        LMP_RANK,
-        LMP_AUXILIARY,
-    ],
-};
-
-/// POPE (frequency-hiding partial order preserving): before the first search the number of elements alone;
-/// searches show the order of labels and in which gap between labels the other elements lie. A change shows how many elements
-/// it appends, a removal as many as an insertion. A search that meets removed entries, or such as came twice, has their
-/// elements taken out: which of the elements inserted before belong to one of the entries that it was about, but for which to which
-/// if they are several.
-pub const POPE: Leakage = Leakage {
-    protocol: "pope",
-    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::PartialOrder],
-    search: &[
-        Pattern::Volume,
-        Pattern::AccessPattern,
-        Pattern::SearchPattern,
-        Pattern::WriteHistory,
-        Pattern::PartialOrder,
-    ],
-    update: &[Pattern::Size],
-    attacks: &[
-        "nkw_sorting: what many searches of a dense column have sorted is its values (snapshot attacker who knows the domain)",
-        "grubbs_binomial: likeliest value between two labels after many searches (snapshot attacker with an auxiliary distribution)",
-        KKNO_ACCESS,
-        LMP_ORDER,
-        LMP_AUXILIARY,
-    ],
-};
-
-/// Logarithmic-BRC over an encrypted multimap. A snapshot shows how many cells and blocks there are; with the basic
-/// packing, and with the padding to the worst case, that is a function of the number of records. Changes read the newest
-/// instance, the buffer, and write it anew: how many records it has shows whether a change was about an entry that another
-/// of the last changes was about. A search shows the lengths of the lists of its cover, and, where an instance has nothing in
-/// the range, of lists beside it: by these the client sees that nothing was denied.
-pub const LOGARITHMIC_BRC: Leakage = Leakage {
-    protocol: "logarithmic_brc",
-    snapshot: &[Pattern::Size],
-    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
-    update: &[Pattern::Size, Pattern::SearchPattern],
-    attacks: &[
-        KKNO_VOLUME,
-        "reconstruction from which lists many searches share (persistent attacker, known query distribution)",
-    ],
-};
-
-/// Path ORAM with a B+ tree in it. A change shows that it is an insert or a removal and the tree's height; a search the
-/// number of nodes it read at each level, and, if it has a limit, how many leaves the limit can need. Height and the
-/// moment when the ORAM grows follow from the number of nodes, and how full nodes are depends on the order of insertion.
-pub const PATH_ORAM: Leakage = Leakage {
-    protocol: "path_oram",
-    snapshot: &[Pattern::Size, Pattern::InsertionOrder],
-    search: &[Pattern::Limit, Pattern::Volume],
-    update: &[Pattern::InsertionOrder],
-    attacks: &[KKNO_VOLUME],
 };

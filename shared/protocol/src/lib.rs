@@ -32,6 +32,7 @@ pub mod ore;
 pub mod path_oram;
 pub mod pope;
 pub mod refusal;
+pub mod table;
 pub mod text;
 pub mod unique;
 pub mod write;

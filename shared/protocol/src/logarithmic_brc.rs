@@ -13,8 +13,9 @@ pub mod cjjjkrs;
 pub mod cjjkrs;
 
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::IndexId;
+use crate::table::{self, Row};
 use cjjjkrs::Shape;
 use cjjkrs::{Label, SearchToken};
 use serde::{Deserialize, Serialize};
@@ -131,8 +132,7 @@ pub enum Response {
 }
 
 impl Protocol for LogarithmicBrc {
-    const ID: ProtocolId = ProtocolId(10);
-    const NAME: &'static str = "logarithmic_brc";
+    const ROW: &'static Row = &table::LOGARITHMIC_BRC;
     type Request = Request;
     type Response = Response;
 

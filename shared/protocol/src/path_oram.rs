@@ -9,8 +9,9 @@
 //! and how many: [`crate::leakage::PATH_ORAM`].
 
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::IndexId;
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// The protocol.
@@ -162,8 +163,7 @@ pub enum Response {
 }
 
 impl Protocol for PathOram {
-    const ID: ProtocolId = ProtocolId(11);
-    const NAME: &'static str = "path_oram";
+    const ROW: &'static Row = &table::PATH_ORAM;
     type Request = Request;
     type Response = Response;
 }

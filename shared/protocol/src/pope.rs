@@ -31,11 +31,12 @@
 //! server learns the order of the labels, of its choice if it does not follow the seed: the number of labels, not
 //! their choice, bounds what it learns of the order, and that number it gets from the client's answers.
 //!
-//! *Leakage.* [`crate::leakage::POPE`].
+//! *Leakage.* [`crate::leakage::pope::POPE`].
 
 use crate::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::IndexId;
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// Most labels of a node, whatever the page: a child is named by one byte.
@@ -333,8 +334,7 @@ pub enum Response {
 }
 
 impl Protocol for Pope {
-    const ID: ProtocolId = ProtocolId(9);
-    const NAME: &'static str = "pope";
+    const ROW: &'static Row = &table::POPE;
     type Request = Request;
     type Response = Response;
 

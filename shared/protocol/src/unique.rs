@@ -3,8 +3,9 @@
 //! *Leakage.* Snapshot: number of entries (values are unique, so determinism shows no frequency).
 //! Search: search pattern, the matching row.
 
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::{IndexId, RowId};
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// The protocol.
@@ -76,8 +77,7 @@ impl Change {
 }
 
 impl Protocol for Unique {
-    const ID: ProtocolId = ProtocolId(4);
-    const NAME: &'static str = "eq_unique";
+    const ROW: &'static Row = &table::UNIQUE;
     type Request = Request;
     type Response = Response;
 }

@@ -9,8 +9,9 @@
 //! applies them all, atomically. Parts whose write never comes go when the proxy has finished with it.
 
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::{IndexId, OperationId};
+use crate::table::{self, Row};
 use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use serde::{Deserialize, Serialize};
 
@@ -111,10 +112,7 @@ pub struct Response {
 }
 
 impl Protocol for Write {
-    const ID: ProtocolId = ProtocolId(3);
-    const NAME: &'static str = "write";
-    // Every step takes the memory of the largest, a circuit's; a removal is a fifth of that as bytes.
-    const REQUEST_EXPANSION: usize = 8;
+    const ROW: &'static Row = &table::WRITE;
     type Request = Request;
     type Response = Response;
 }

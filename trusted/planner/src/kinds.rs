@@ -26,7 +26,7 @@ use std::hash::{Hash, Hasher};
 
 /// A kind of index.
 pub struct IndexKind {
-    /// What it is called everywhere; a catalog stores it.
+    /// What it is called everywhere ([`arras_protocol::table::index`]); a catalog stores it.
     pub name: &'static str,
     /// What papers call it.
     pub title: &'static str,

@@ -37,7 +37,7 @@
 //! *Locks.* Searches share the index, changes have it alone. A tree is locked from the opening of its circuits
 //! until they are repaired, so searches in different trees run side by side.
 //!
-//! *Parameters.* [`ArxRangeParameters`]. *Leakage.* [`arras_protocol::leakage::ARX_RANGE`]; `sums` adds that of a
+//! *Parameters.* [`ArxRangeParameters`]. *Leakage.* [`arras_protocol::leakage::arx_range::ARX_RANGE`]; `sums` adds that of a
 //! search without results.
 //!
 //! *Cost.* Search: one round trip, O(log n) circuits opened and remade. Insert, remove: the same, and the write;

@@ -21,7 +21,7 @@
 //! *Parameters.* `page_bytes` and the width give L ([`arras_protocol::pope::labels_per_node`]): 60 for 32-bit values
 //! and pages of 4 KiB.
 //!
-//! *Leakage.* [`arras_protocol::leakage::POPE`].
+//! *Leakage.* [`arras_protocol::leakage::pope::POPE`].
 //!
 //! *Cost.* Insertion and removal: one message. Search: one message a level and one for the results if nothing is to be sorted;
 //! else one more for each chunk of a buffer on the way, and one if something is to be taken out. With a limit: once more for

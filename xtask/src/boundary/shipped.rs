@@ -5,6 +5,7 @@
 
 use super::built;
 use crate::report::Finding;
+use crate::table;
 use std::path::Path;
 
 /// The rule's name.
@@ -18,9 +19,7 @@ const CRATES: [&str; 4] = ["blst", "csv", "flate2", "indicatif"];
 const OF_THE_PROXY: [&str; 1] = ["dashu-int"];
 /// Features of ours that nothing that ships has.
 const FEATURES: [&str; 5] = ["lab", "meter", "demo", "bclo", "cloz"];
-/// Protocols that no field of a deployment uses.
-const MODULES: [&str; 3] = ["kerschbaum_tueno", "logarithmic_brc", "path_oram"];
-/// Where they are declared.
+/// Where protocols' modules are declared.
 const ROOTS: [&str; 3] =
     ["shared/protocol/src/lib.rs", "trusted/schemes/src/lib.rs", "untrusted/server/src/lib.rs"];
 
@@ -33,9 +32,17 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>, String> {
     for package in PACKAGES {
         findings.extend(judge_tree(package, &tree(root, package)?));
     }
+    let read =
+        |path: &str| std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
+    let table = read(table::PATH)?;
+    // Protocols that no field of a deployment uses.
+    let laboratory: Vec<&str> =
+        table::rows(&table).iter().filter(|row| row.laboratory).map(|row| row.name).collect();
+    if laboratory.is_empty() {
+        return Err(format!("{}: no protocol of the laboratory", table::PATH));
+    }
     for path in ROOTS {
-        let text = std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
-        findings.extend(judge_modules(path, &text));
+        findings.extend(judge_modules(path, &read(path)?, &laboratory));
     }
     Ok(findings)
 }
@@ -76,13 +83,13 @@ pub(super) fn judge_tree(package: &str, tree: &str) -> Vec<Finding> {
 }
 
 /// The laboratory's modules that are declared without its feature.
-pub(super) fn judge_modules(path: &str, root: &str) -> Vec<Finding> {
+pub(super) fn judge_modules(path: &str, root: &str, laboratory: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut before = "";
     for line in root.lines().map(str::trim) {
         let declared =
             line.trim_start_matches("pub ").strip_prefix("mod ").and_then(|it| it.strip_suffix(';'));
-        if let Some(module) = declared.filter(|module| MODULES.contains(module))
+        if let Some(module) = declared.filter(|module| laboratory.contains(module))
             && before != "#[cfg(feature = \"lab\")]"
         {
             findings.push(Finding {

@@ -1,19 +1,20 @@
 //! How many places name a protocol.
 //!
-//! A protocol is its own modules (files and folders of its name), its leakage, and one row in each table: the protocol's
-//! messages, the halves, the kinds of index, the lab. Whoever else names it is a list that a further protocol has to be
+//! A protocol is its own modules (files and folders of its name), and one row in each table: the protocols, the halves,
+//! the kinds of index, the lab, the keys. Whoever else names it is a list that a further protocol has to be
 //! added to. The declaration of a module is part of it. Tests, fuzz targets and what is measured beside other people's code name what
 //! they are about and are not counted.
 
 use super::lengths::Ratchet;
 use super::tree::Tree;
 use crate::report::Finding;
+use crate::table;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that may name a protocol outside of its modules: its leakage and a row in each of four tables.
+/// Files that may name a protocol outside of its modules: a row in each of five tables.
 pub(super) const NAMING_FILES_MAX: usize = 5;
 
-/// Where each protocol states what it leaks, and by that its name.
+/// Where each protocol states what it leaks, and by that its name, if it is of no index.
 const LEAKAGE: &str = "shared/protocol/src/leakage";
 
 /// The trees over schemes of an order go by the scheme's name.
@@ -25,11 +26,14 @@ const TERM: &str = "_term";
 /// Names that are words, which say nothing of whom they name.
 const WORDS: [&str; 3] = ["plain", "scan", "sealed"];
 
-/// The names of the protocols, as their leakage has them.
+/// The names of the protocols: of indexes as the table has them, of others as their leakage has them.
 fn protocols(tree: &Tree) -> BTreeSet<&str> {
     let leakages = tree.files.iter().filter(|(path, _)| path.starts_with(LEAKAGE));
     let stated = leakages.flat_map(|(_, file)| file.text.split("protocol: \"").skip(1));
     let names = stated.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name);
+    let table = tree.files.get(table::PATH).map(|file| file.text.as_str()).unwrap_or_default();
+    let indexes = table::rows(table).into_iter().flat_map(|row| row.indexes);
+    let names = names.chain(indexes);
     let names = names.filter(|name| !name.ends_with(TERM) && !WORDS.contains(name));
     names.map(|name| name.strip_prefix(TREE).unwrap_or(name)).collect()
 }
@@ -49,7 +53,7 @@ pub(super) fn protocol_names(tree: &Tree) -> Vec<Finding> {
         unit: "files name it outside of its modules",
         limit: NAMING_FILES_MAX,
         listed: &tree.exceptions.protocol_files,
-        shorten: "let the place take it from a table: leakage, protocol, halves, kinds of index, or the lab's",
+        shorten: "let the place take it from a table: of protocols, halves, kinds of index, the lab or keys",
     };
     ratchet.judge(&counts)
 }

@@ -19,6 +19,7 @@
 
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 use crate::ore::Scheme;
+use crate::table::index;
 
 pub(super) const FREQUENCY: &str =
     "nkw_frequency: frequency analysis (snapshot attacker with an auxiliary distribution)";
@@ -37,7 +38,7 @@ pub(super) const BINOMIAL: &str =
 
 /// The B+ tree over BCLO.
 pub const BPLUS_BCLO: Leakage = Leakage {
-    protocol: "bplus_bclo",
+    protocol: index::BPLUS_BCLO,
     snapshot: &[
         Pattern::Size,
         Pattern::InsertionOrder,
@@ -68,7 +69,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
 
 /// The B+ tree over CLOZ.
 pub const BPLUS_CLOZ: Leakage = Leakage {
-    protocol: "bplus_cloz",
+    protocol: index::BPLUS_CLOZ,
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
     search: &[
         Pattern::Limit,
@@ -89,7 +90,7 @@ pub const BPLUS_CLOZ: Leakage = Leakage {
 
 /// The B+ tree over CLWW.
 pub const BPLUS_CLWW: Leakage = Leakage {
-    protocol: "bplus_clww",
+    protocol: index::BPLUS_CLWW,
     snapshot: &[
         Pattern::Size,
         Pattern::InsertionOrder,
@@ -123,7 +124,7 @@ pub const BPLUS_CLWW: Leakage = Leakage {
 /// and which ([`Pattern::Frequency`]); an insertion does not. Each change and search shows the index's
 /// version, a count of its changes.
 pub const BPLUS_FH_OPE: Leakage = Leakage {
-    protocol: "bplus_fh_ope",
+    protocol: index::BPLUS_FH_OPE,
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
     search: &[
         Pattern::Limit,
@@ -138,7 +139,7 @@ pub const BPLUS_FH_OPE: Leakage = Leakage {
 
 /// The B+ tree over Lewi-Wu.
 pub const BPLUS_LEWI_WU: Leakage = Leakage {
-    protocol: "bplus_lewi_wu",
+    protocol: index::BPLUS_LEWI_WU,
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
     search: &[
         Pattern::Limit,
@@ -163,7 +164,7 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
 
 /// The B+ tree of the values: the baseline of cost, without security.
 pub const BPLUS_PLAIN: Leakage = Leakage {
-    protocol: "plain",
+    protocol: index::PLAIN,
     snapshot: &[Pattern::InsertionOrder, Pattern::Plaintext],
     search: &[Pattern::Plaintext],
     update: &[Pattern::Plaintext],

@@ -21,10 +21,11 @@
 
 use super::bplus::{CUMULATIVE, FREQUENCY, SORTING};
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
+use crate::table::index;
 
 /// mOPE.
 pub const MOPE: Leakage = Leakage {
-    protocol: "mope",
+    protocol: index::MOPE,
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Frequency, Pattern::Order],
     search: &[Pattern::Limit, Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
     update: &[Pattern::AccessPattern, Pattern::SearchPattern],
@@ -33,7 +34,7 @@ pub const MOPE: Leakage = Leakage {
 
 /// stOPE. A write shows which present value it concerns; that a value was there before, and went, it does not.
 pub const STOPE: Leakage = Leakage {
-    protocol: "stope",
+    protocol: index::STOPE,
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Frequency, Pattern::Order],
     search: &[Pattern::Limit, Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
     update: &[Pattern::AccessPattern],

@@ -14,8 +14,9 @@
 use super::{Fetch, Fetched, TreeChange};
 use crate::Order;
 use crate::bytes::Blob;
-use crate::channel::{Protocol, ProtocolId};
+use crate::channel::Protocol;
 use crate::ids::IndexId;
+use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 
 /// Longest ciphertext of a value, in bytes.
@@ -189,8 +190,7 @@ pub enum Response {
 }
 
 impl Protocol for Mope {
-    const ID: ProtocolId = ProtocolId(13);
-    const NAME: &'static str = "mope";
+    const ROW: &'static Row = &table::MOPE;
     type Request = Request;
     type Response = Response;
 

@@ -5,6 +5,7 @@ use super::{Availability, IndexKind, OrderedKeys, Serves};
 use crate::physical::{KeyWidth, TIE_BREAK_BYTES};
 use arras_protocol::leakage::{self, bplus, mope};
 use arras_protocol::limits::KEY_BYTES_MAX;
+use arras_protocol::table::index;
 
 use Availability::{Asked, Available, Refused};
 
@@ -28,7 +29,7 @@ pub(super) const ARX_RANGE_KEYS: OrderedKeys = OrderedKeys {
 
 /// EQunique.
 pub(crate) static UNIQUE: IndexKind = IndexKind {
-    name: "eq_unique",
+    name: index::UNIQUE,
     title: "EQunique",
     serves: Serves::Unique,
     leakage: |_| leakage::UNIQUE,
@@ -39,10 +40,10 @@ pub(crate) static UNIQUE: IndexKind = IndexKind {
 
 /// ArxEq.
 pub(crate) static ARX_EQ: IndexKind = IndexKind {
-    name: "arx_eq",
+    name: index::ARX_EQ,
     title: "ArxEq",
     serves: Serves::Equality,
-    leakage: |_| leakage::ARX_EQ,
+    leakage: |_| leakage::arx_eq::ARX_EQ,
     cost: costs::arx_eq,
     insertion: costs::hashed_insertion,
     availability: Available,
@@ -50,27 +51,27 @@ pub(crate) static ARX_EQ: IndexKind = IndexKind {
 
 /// ArxRange.
 pub(super) static ARX_RANGE: IndexKind = IndexKind {
-    name: "arx_range",
+    name: index::ARX_RANGE,
     title: "ArxRange",
     serves: Serves::Order(ARX_RANGE_KEYS),
-    leakage: |_| leakage::ARX_RANGE,
+    leakage: |_| leakage::arx_range::ARX_RANGE,
     cost: costs::arx_range,
     insertion: costs::arx_range_insertion,
     availability: Available,
 };
 
 static POPE: IndexKind = IndexKind {
-    name: "pope",
+    name: index::POPE,
     title: "POPE",
     serves: Serves::Order(INTEGERS),
-    leakage: |_| leakage::POPE,
+    leakage: |_| leakage::pope::POPE,
     cost: costs::buffer_tree,
     insertion: costs::buffer_tree_insertion,
     availability: Available,
 };
 
 static MOPE: IndexKind = IndexKind {
-    name: "mope",
+    name: index::MOPE,
     title: "mOPE",
     serves: Serves::Order(INTEGERS),
     leakage: |_| mope::MOPE,
@@ -80,7 +81,7 @@ static MOPE: IndexKind = IndexKind {
 };
 
 static STOPE: IndexKind = IndexKind {
-    name: "stope",
+    name: index::STOPE,
     title: "stOPE",
     serves: Serves::Order(INTEGERS),
     leakage: |_| mope::STOPE,
@@ -91,7 +92,7 @@ static STOPE: IndexKind = IndexKind {
 
 /// The row of a B+ tree over a scheme, by the bytes of a stored and of a query ciphertext.
 macro_rules! bplus {
-    ($name:literal, $title:literal, $leakage:path, $stored:expr, $query:expr, $availability:expr) => {
+    ($name:path, $title:literal, $leakage:path, $stored:expr, $query:expr, $availability:expr) => {
         IndexKind {
             name: $name,
             title: $title,
@@ -109,7 +110,7 @@ macro_rules! bplus {
             availability: $availability,
         }
     };
-    ($name:literal, $title:literal, $leakage:path, $stored:expr, $query:expr) => {
+    ($name:path, $title:literal, $leakage:path, $stored:expr, $query:expr) => {
         bplus!($name, $title, $leakage, $stored, $query, Available)
     };
 }
@@ -120,7 +121,7 @@ const fn in_build(is_built: bool, refusal: &'static str) -> Availability {
 }
 
 static BPLUS_BCLO: IndexKind = bplus!(
-    "bplus_bclo",
+    index::BPLUS_BCLO,
     "B+ tree over BCLO",
     bplus::BPLUS_BCLO,
     |key| 2 * key,
@@ -128,12 +129,12 @@ static BPLUS_BCLO: IndexKind = bplus!(
     in_build(cfg!(feature = "bclo"), "this proxy was built without BCLO (`cargo build --features bclo`)")
 );
 static BPLUS_CLWW: IndexKind =
-    bplus!("bplus_clww", "B+ tree over CLWW", bplus::BPLUS_CLWW, |key| 2 * key, |key| 2 * key);
+    bplus!(index::BPLUS_CLWW, "B+ tree over CLWW", bplus::BPLUS_CLWW, |key| 2 * key, |key| 2 * key);
 static BPLUS_LEWI_WU: IndexKind =
-    bplus!("bplus_lewi_wu", "B+ tree over Lewi-Wu", bplus::BPLUS_LEWI_WU, |key| 16 + 64 * key, |key| 17
+    bplus!(index::BPLUS_LEWI_WU, "B+ tree over Lewi-Wu", bplus::BPLUS_LEWI_WU, |key| 16 + 64 * key, |key| 17
         * key);
 static BPLUS_CLOZ: IndexKind = bplus!(
-    "bplus_cloz",
+    index::BPLUS_CLOZ,
     "B+ tree over CLOZ",
     bplus::BPLUS_CLOZ,
     |key| (8 * key + 1) * 48 + 28 + key,
@@ -144,10 +145,10 @@ static BPLUS_CLOZ: IndexKind = bplus!(
     )
 );
 static BPLUS_FH_OPE: IndexKind =
-    bplus!("bplus_fh_ope", "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8);
+    bplus!(index::BPLUS_FH_OPE, "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8);
 
 static LOGARITHMIC_BRC: IndexKind = IndexKind {
-    name: "logarithmic_brc",
+    name: index::LOGARITHMIC_BRC,
     title: "Logarithmic-BRC",
     serves: Serves::Order(INTEGERS),
     leakage: |_| leakage::LOGARITHMIC_BRC,
@@ -159,7 +160,7 @@ static LOGARITHMIC_BRC: IndexKind = IndexKind {
 };
 
 static PATH_ORAM: IndexKind = IndexKind {
-    name: "path_oram",
+    name: index::PATH_ORAM,
     title: "Path ORAM with a B+ tree",
     serves: Serves::Order(INTEGERS),
     leakage: |_| leakage::PATH_ORAM,
@@ -172,7 +173,7 @@ static PATH_ORAM: IndexKind = IndexKind {
 };
 
 static KERSCHBAUM_TUENO: IndexKind = IndexKind {
-    name: "kerschbaum_tueno",
+    name: index::KERSCHBAUM_TUENO,
     title: "Kerschbaum-Tueno",
     serves: Serves::Order(INTEGERS),
     leakage: |_| leakage::KERSCHBAUM_TUENO,

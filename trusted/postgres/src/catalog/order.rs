@@ -7,6 +7,7 @@ use arras_protocol::leakage::fh_ope::FH_OPE_TERM;
 use arras_protocol::leakage::mope::{MOPE, STOPE};
 use arras_protocol::leakage::sql::{COMPARED_TERM, SIDED_TERM, SORTED_TERM};
 use arras_protocol::ore::{self, Width};
+use arras_protocol::table::index;
 
 /// The scheme of a column's terms of order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +41,8 @@ impl Order {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Mope => "mope",
-            Self::Stope => "stope",
+            Self::Mope => index::MOPE,
+            Self::Stope => index::STOPE,
             Self::FhOpe => "fh_ope",
             Self::Bclo => "bclo",
             Self::Clww => "clww",

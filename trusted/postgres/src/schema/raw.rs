@@ -253,10 +253,16 @@ fn order_named(name: &Spanned<String>) -> Result<Order, Mistake> {
         Some(feature) => mistake(
             name.span(),
             format!(
-                "this program was built without \"{feature}\": build it with --features {feature}, or write order = \"mope\""
+                "this program was built without \"{feature}\": build it with --features {feature}, or write {}",
+                any_key()
             ),
         ),
     }
+}
+
+/// The setting of the order that every build has, of keys of any length.
+fn any_key() -> String {
+    format!("order = \"{}\"", Order::default().name())
 }
 
 /// Whether a scheme makes ciphertexts of keys as long as the column's.
@@ -267,16 +273,17 @@ fn check_key(encryption: &Encryption, order: Order, span: Range<usize>) -> Resul
     }
     let (name, kind) = (order.name(), encryption.kind.name());
     let fix = match encryption.kind {
-        ColumnType::Numeric(_) => "declare 18 digits at most, or write order = \"mope\"",
+        ColumnType::Numeric(_) => "declare 18 digits at most, or write ",
         ColumnType::Text | ColumnType::Varchar(_) | ColumnType::Bytea => {
-            "declare max_bytes = 6 at most, or write order = \"mope\""
+            "declare max_bytes = 6 at most, or write "
         }
-        _ => "write order = \"mope\"",
+        _ => "write ",
     };
+    let other = any_key();
     mistake(
         span,
         format!(
-            "\"{name}\" orders values by {CIPHERTEXT_KEY_BYTES} bytes at most, and those of {kind} take {bytes} here: {fix}"
+            "\"{name}\" orders values by {CIPHERTEXT_KEY_BYTES} bytes at most, and those of {kind} take {bytes} here: {fix}{other}"
         ),
     )
 }

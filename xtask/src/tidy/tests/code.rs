@@ -156,10 +156,11 @@ fn a_protocol_that_many_files_name_is_found() {
     let names = |file: usize| (format!("lab/src/f{file}.rs"), "use x::PathOram;\n");
     let files: Vec<(String, &str)> = (1..NAMING_FILES_MAX).map(names).collect();
     let mut files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-    // That it is a protocol is what its leakage says.
+    // That it is a protocol is what the table says.
+    files.push(("shared/protocol/src/leakage.rs", "Leakage { protocol: \"scan\" };\n"));
     files.push((
-        "shared/protocol/src/leakage.rs",
-        "Leakage { protocol: \"path_oram\" }; S { protocol: \"scan\" };\n",
+        "shared/protocol/src/table.rs",
+        "macro\ntable! {\n    1 HELLO \"hello\";\n    11 PATH_ORAM \"path_oram\", laboratory: true => [PATH_ORAM \"path_oram\"];\n}\n",
     ));
     let own = [
         ("lab/src/lib.rs", "pub mod path_oram;\n"),

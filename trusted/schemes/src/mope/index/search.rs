@@ -2,7 +2,7 @@
 //!
 //! *Between the ends.* Where an end is stored, it is asked for with its entries; else the nearest stored value outside of the
 //! range, without them: what is written while the client looks for the ends is found, and what lies outside of the range is
-//! dropped here. If an end has left the tree in between (stOPE), the server says so, and the client looks again:
+//! dropped here. If an end has left the tree in between (where values leave it), the server says so, and the client looks again:
 //! first whether it was an end, or what the last page ended with.
 //!
 //! *Going on.* A page goes on behind the last entry, under its ciphertext; or, if that has left the tree, behind its value.
