@@ -121,11 +121,11 @@ impl Store for PlainStore {
         let mut collections = self.lock();
         let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         let mut inserted = Inserted::default();
-        for (index, document) in documents.into_iter().enumerate() {
+        for (position, document) in documents.into_iter().enumerate() {
             match collection.insert(document.into_document()) {
                 Ok(()) => inserted.count += 1,
                 Err(error) => {
-                    inserted.failures.push(WriteFailure { index, error });
+                    inserted.failures.push(WriteFailure { index: position, error });
                     if ordered {
                         break;
                     }

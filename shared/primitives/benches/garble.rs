@@ -53,22 +53,22 @@ impl Circuits {
 
     fn comparators(&self) -> Vec<Comparator<'_>> {
         (0..self.nonces.len())
-            .map(|index| Comparator {
-                nonce: self.nonces[index],
-                labels: &self.labels[index].0,
-                carry: self.labels[index].1,
-                threshold: &self.thresholds[index],
+            .map(|position| Comparator {
+                nonce: self.nonces[position],
+                labels: &self.labels[position].0,
+                carry: self.labels[position].1,
+                threshold: &self.thresholds[position],
             })
             .collect()
     }
 
     fn evaluations(&self) -> Vec<Evaluation<'_>> {
         (0..self.nonces.len())
-            .map(|index| Evaluation {
-                nonce: self.nonces[index],
-                labels: &self.active[index],
-                carry: self.labels[index].1,
-                gates: &self.garbled[index].gates,
+            .map(|position| Evaluation {
+                nonce: self.nonces[position],
+                labels: &self.active[position],
+                carry: self.labels[position].1,
+                gates: &self.garbled[position].gates,
             })
             .collect()
     }

@@ -188,16 +188,16 @@ pub fn garble_on(backend: Backend, delta: &Block, comparators: &[Comparator<'_>]
         assert_eq!(comparator.labels.len(), 8 * comparator.threshold.len(), "one label for each bit");
     }
     let mut garbled = vec![Garbled { gates: Vec::new(), outcome: [0; BLOCK_BYTES] }; comparators.len()];
-    for run in by_width(comparators.len(), |index| comparators[index].labels.len()) {
+    for run in by_width(comparators.len(), |position| comparators[position].labels.len()) {
         for batch in run.chunks(GARBLE_QUADS * QUAD) {
-            let circuits: Vec<Comparator<'_>> = batch.iter().map(|&index| comparators[index]).collect();
+            let circuits: Vec<Comparator<'_>> = batch.iter().map(|&position| comparators[position]).collect();
             let done = if circuits.len() > QUAD {
                 backend.run(GarbleQuads::<GARBLE_QUADS> { delta, circuits: &circuits })
             } else {
                 backend.run(GarbleQuads::<1> { delta, circuits: &circuits })
             };
-            for (&index, circuit) in batch.iter().zip(done) {
-                garbled[index] = circuit;
+            for (&position, circuit) in batch.iter().zip(done) {
+                garbled[position] = circuit;
             }
         }
     }
@@ -206,9 +206,9 @@ pub fn garble_on(backend: Backend, delta: &Block, comparators: &[Comparator<'_>]
 
 /// Indexes of circuits, in runs of equal width.
 fn by_width(count: usize, width: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
-    let mut indexes: Vec<usize> = (0..count).collect();
-    indexes.sort_by_key(|&index| width(index));
-    indexes.chunk_by(|&left, &right| width(left) == width(right)).map(<[usize]>::to_vec).collect()
+    let mut positions: Vec<usize> = (0..count).collect();
+    positions.sort_by_key(|&position| width(position));
+    positions.chunk_by(|&left, &right| width(left) == width(right)).map(<[usize]>::to_vec).collect()
 }
 
 /// Circuits for each lane of `QUADS` quads, the last one again where there are fewer.
@@ -367,17 +367,17 @@ pub fn evaluate_on(backend: Backend, evaluations: &[Evaluation<'_>]) -> Result<V
         }
     }
     let mut outcomes = vec![[0; BLOCK_BYTES]; evaluations.len()];
-    for run in by_width(evaluations.len(), |index| evaluations[index].labels.len()) {
+    for run in by_width(evaluations.len(), |position| evaluations[position].labels.len()) {
         for batch in run.chunks(EVALUATE_QUADS * QUAD) {
-            let circuits: Vec<Evaluation<'_>> = batch.iter().map(|&index| evaluations[index]).collect();
+            let circuits: Vec<Evaluation<'_>> = batch.iter().map(|&position| evaluations[position]).collect();
             let circuits = circuits.as_slice();
             let done = match circuits.len().div_ceil(QUAD) {
                 1 => backend.run(EvaluateQuads::<1> { circuits }),
                 2 => backend.run(EvaluateQuads::<2> { circuits }),
                 _ => backend.run(EvaluateQuads::<EVALUATE_QUADS> { circuits }),
             };
-            for (&index, outcome) in batch.iter().zip(done) {
-                outcomes[index] = outcome;
+            for (&position, outcome) in batch.iter().zip(done) {
+                outcomes[position] = outcome;
             }
         }
     }

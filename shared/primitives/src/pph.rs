@@ -156,9 +156,9 @@ impl QueryHashes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbours {
     /// Which of the stored numbers.
-    pub stored_index: usize,
+    pub stored_position: usize,
     /// Which of those asked for.
-    pub query_index: usize,
+    pub query_position: usize,
     /// Whether the stored one is the successor; the predecessor else.
     pub is_successor: bool,
 }
@@ -171,8 +171,8 @@ pub fn find_neighbours(query: &QueryHashes, stored: &StoredHashes) -> Option<Nei
     query.points.iter().enumerate().find_map(|(at, point)| {
         count(Primitive::PphTest, of_stored.len());
         let of_query = pair(&stored.common, point);
-        let stored_index = of_stored.iter().position(|value| *value == of_query)?;
-        Some(Neighbours { stored_index, query_index: at / 2, is_successor: at.is_multiple_of(2) })
+        let stored_position = of_stored.iter().position(|value| *value == of_query)?;
+        Some(Neighbours { stored_position, query_position: at / 2, is_successor: at.is_multiple_of(2) })
     })
 }
 

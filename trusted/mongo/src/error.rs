@@ -69,9 +69,9 @@ impl CommandError {
         self.details.as_deref().cloned().unwrap_or_default()
     }
 
-    /// The element of `writeErrors` for the statement at `index`.
-    pub(crate) fn to_write_error(&self, index: usize) -> Bson {
-        let mut error = doc! { "index": index_of(index), "code": self.code };
+    /// The element of `writeErrors` for the statement at `position`.
+    pub(crate) fn to_write_error(&self, position: usize) -> Bson {
+        let mut error = doc! { "index": number_of(position), "code": self.code };
         error.extend(self.further_fields());
         error.insert("errmsg", self.message.as_str());
         Bson::Document(error)
@@ -79,8 +79,8 @@ impl CommandError {
 }
 
 /// A position in a batch as MongoDB's int32; batches are at most 100,000 long.
-fn index_of(index: usize) -> i32 {
-    i32::try_from(index).unwrap_or(i32::MAX)
+fn number_of(position: usize) -> i32 {
+    i32::try_from(position).unwrap_or(i32::MAX)
 }
 
 impl From<ServiceError> for CommandError {

@@ -60,7 +60,7 @@ pub struct Rewritten {
 pub enum Piece {
     /// Text as it stands.
     Text(String),
-    /// The value of that index in [`Rewritten::values`].
+    /// The value of that position in [`Rewritten::values`].
     Value(usize),
 }
 
@@ -87,9 +87,9 @@ pub enum Source {
     Constant(Option<String>),
     /// Constants of the text, members of an array.
     Constants(Vec<Option<String>>),
-    /// A column of the row that a program has read, by its index in that step's outputs.
+    /// A column of the row that a program has read, by its position in that step's outputs.
     Read(usize),
-    /// What a program has computed, by its index in [`Recompute::computed`].
+    /// What a program has computed, by its position in [`Recompute::computed`].
     Computed(usize),
 }
 
@@ -204,7 +204,7 @@ pub enum Gap {
 /// What is known of a client's parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParameterType {
-    /// It is used as a plain value only: its type is what the database says of the physical parameter of that index in
+    /// It is used as a plain value only: its type is what the database says of the physical parameter of that position in
     /// [`Rewritten::values`].
     Plain(usize),
     /// It is a value of an encrypted column: PostgreSQL's number of the type.
@@ -264,7 +264,7 @@ pub enum Program {
 pub struct Layout {
     /// The statements. Values are written into their texts, as PostgreSQL takes no parameters in them.
     pub steps: Vec<Rewritten>,
-    /// The one whose tag and notices the client is answered with, by its index.
+    /// The one whose tag and notices the client is answered with, by its position.
     pub answer: usize,
 }
 
@@ -316,7 +316,7 @@ pub struct Computation {
 /// An expression that the proxy computes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
-    /// A column of the row that was read, by its index in the outputs, all of one type.
+    /// A column of the row that was read, by its position in the outputs, all of one type.
     Read(usize, Arc<Encryption>),
     /// The client's parameter of that number, as a value of the column's type.
     Parameter(u16, Arc<Encryption>),
@@ -432,10 +432,10 @@ impl Rewritten {
         stored.chain(self.locks.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The text for the extended protocol: the value of index 0 is `$1`.
+    /// The text for the extended protocol: the value of position 0 is `$1`.
     #[must_use]
     pub fn extended_text(&self) -> String {
-        self.render(|index| format!("${}", index + 1))
+        self.render(|position| format!("${}", position + 1))
     }
 
     /// The text with the values written in, for the simple protocol.
@@ -445,14 +445,14 @@ impl Rewritten {
     pub fn simple_text(&self, values: &[PhysicalValue]) -> Result<String, SqlError> {
         let missing = || SqlError::new(crate::error::sqlstate::INTERNAL_ERROR, "a value was not computed");
         let fits = values.len() == self.values.len();
-        fits.then(|| self.render(|index| values.get(index).map_or_else(String::new, literal)))
+        fits.then(|| self.render(|position| values.get(position).map_or_else(String::new, literal)))
             .ok_or_else(missing)
     }
 
     fn render(&self, value: impl Fn(usize) -> String) -> String {
         let part = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
-            Piece::Value(index) => value(*index),
+            Piece::Value(position) => value(*position),
         };
         self.pieces.iter().map(part).collect()
     }

@@ -101,19 +101,21 @@ impl Lexemes {
         start..self.list.last().map_or(start, |lexeme| lexeme.bytes.end)
     }
 
-    /// The index of the token that begins where a span of the tree does.
-    pub(crate) fn index_of(&self, span: Span) -> Option<usize> {
+    /// The position of the token that begins where a span of the tree does.
+    pub(crate) fn position_of(&self, span: Span) -> Option<usize> {
         self.list.binary_search_by(|lexeme| lexeme.token.span.start.cmp(&span.start)).ok()
     }
 
-    /// The token of an index.
-    pub(crate) fn token(&self, index: usize) -> Option<&Token> {
-        self.list.get(index).map(|lexeme| &lexeme.token.token)
+    /// The token of a position.
+    pub(crate) fn token(&self, position: usize) -> Option<&Token> {
+        self.list.get(position).map(|lexeme| &lexeme.token.token)
     }
 
-    /// The bytes of the token of an index; those of the end of the text if there is none.
-    pub(crate) fn bytes(&self, index: usize) -> Range<usize> {
-        self.list.get(index).map_or_else(|| self.span().end..self.span().end, |lexeme| lexeme.bytes.clone())
+    /// The bytes of the token of a position; those of the end of the text if there is none.
+    pub(crate) fn bytes(&self, position: usize) -> Range<usize> {
+        self.list
+            .get(position)
+            .map_or_else(|| self.span().end..self.span().end, |lexeme| lexeme.bytes.clone())
     }
 
     /// The tokens as the parser takes them.
@@ -121,7 +123,7 @@ impl Lexemes {
         self.list.iter().map(|lexeme| lexeme.token.clone()).collect()
     }
 
-    /// The index behind the parenthesis that closes the one at an index.
+    /// The position behind the parenthesis that closes the one at a position.
     pub(crate) fn after_parentheses(&self, start: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.list.iter().enumerate().skip(start) {
@@ -137,9 +139,9 @@ impl Lexemes {
         None
     }
 
-    /// Is the token of an index that word, not in quotes? In capitals.
-    pub(crate) fn is_word(&self, index: usize, word: &str) -> bool {
-        match self.token(index) {
+    /// Is the token of a position that word, not in quotes? In capitals.
+    pub(crate) fn is_word(&self, position: usize, word: &str) -> bool {
+        match self.token(position) {
             Some(Token::Word(found)) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
             _ => false,
         }

@@ -78,7 +78,7 @@ pub struct Asker {
 
 /// A value whose ciphertext in its column's order is asked for.
 struct Asked<'v> {
-    index: usize,
+    position: usize,
     /// Its place among the members of an array.
     member: Option<usize>,
     encryption: &'v Arc<Encryption>,
@@ -100,14 +100,14 @@ pub async fn compute(
 ) -> Result<Vec<PhysicalValue>, SqlError> {
     let mut found = Vec::with_capacity(values.len());
     let mut asked = Vec::new();
-    for (index, value) in values.iter().enumerate() {
+    for (position, value) in values.iter().enumerate() {
         // Only of a constant PostgreSQL says where it is.
         let placed = |error: SqlError| match value.source {
             Source::Constant(_) | Source::Constants(_) => error.at(inputs.text, value.at),
             Source::Parameter(_) | Source::Read(_) | Source::Computed(_) => error,
         };
         found.push(local(value, inputs, columns).map_err(placed)?);
-        asked.extend(asked_of(index, value, inputs).map_err(placed)?);
+        asked.extend(asked_of(position, value, inputs).map_err(placed)?);
     }
     let mut of_column: BTreeMap<([u8; 8], bool), Vec<Asked<'_>>> = BTreeMap::new();
     for one in asked {
@@ -155,7 +155,7 @@ pub async fn compute(
 }
 
 /// What is asked of the order of a value's column; nothing where its terms are ciphertexts.
-fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Vec<Asked<'v>>, SqlError> {
+fn asked_of<'v>(position: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Vec<Asked<'v>>, SqlError> {
     let (encryption, side) = match &value.form {
         Form::Order(encryption) | Form::Bound(encryption, ..) | Form::OrderArray(encryption)
             if encryption.order_is_ciphertext() =>
@@ -170,7 +170,7 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
                 let key = datum?.storable(encryption).and_then(|datum| datum.order_key(encryption));
                 let standing = Standing::At(());
                 Some(key.map(|key| Asked {
-                    index,
+                    position,
                     member: Some(member),
                     encryption,
                     key,
@@ -198,12 +198,12 @@ fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Ve
     let found = if side.is_some() { order_standing(value, encryption, inputs) } else { stored() };
     let Some(found) = found? else { return Ok(Vec::new()) };
     let (key, standing) = found.of_key(encryption)?;
-    Ok(vec![Asked { index, member: None, encryption, key, standing, side }])
+    Ok(vec![Asked { position, member: None, encryption, key, standing, side }])
 }
 
 /// Puts what was answered in the place of what was asked for.
 fn put_answer(found: &mut [PhysicalValue], asked: &Asked<'_>, answer: Vec<u8>) -> Result<(), SqlError> {
-    match (found.get_mut(asked.index), asked.member) {
+    match (found.get_mut(asked.position), asked.member) {
         (Some(PhysicalValue::Array(members)), Some(member)) => {
             if let Some(place) = members.get_mut(member) {
                 *place = Some(answer);
@@ -314,8 +314,8 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::Plain => Ok(match &value.source {
             Source::Parameter(number) => PhysicalValue::Client(*number),
             Source::Constant(text) => text.clone().map_or(PhysicalValue::Null, PhysicalValue::Text),
-            Source::Read(index) => plain(inputs.read, *index)?,
-            Source::Computed(index) => plain(inputs.computed, *index)?,
+            Source::Read(position) => plain(inputs.read, *position)?,
+            Source::Computed(position) => plain(inputs.computed, *position)?,
             Source::Constants(_) => return Err(defect("an array stands where a plain value does")),
         }),
         Form::Presence => {
@@ -385,8 +385,8 @@ fn defect(what: &str) -> SqlError {
     SqlError::new(sqlstate::INTERNAL_ERROR, what)
 }
 
-fn plain(row: &[Option<String>], index: usize) -> Result<PhysicalValue, SqlError> {
-    let value = row.get(index).ok_or_else(|| defect("a row has fewer columns than were read"))?;
+fn plain(row: &[Option<String>], position: usize) -> Result<PhysicalValue, SqlError> {
+    let value = row.get(position).ok_or_else(|| defect("a row has fewer columns than were read"))?;
     Ok(value.clone().map_or(PhysicalValue::Null, PhysicalValue::Text))
 }
 
@@ -402,18 +402,18 @@ fn datum(source: &Source, encryption: &Encryption, inputs: Inputs<'_>) -> Result
             read(encryption.kind, argument, bytes, inputs.asker.in_utc).map(Some)
         }
         Source::Constant(text) => from_text(text),
-        Source::Read(index) => from_text(
-            inputs.read.get(*index).ok_or_else(|| defect("a row has fewer columns than were read"))?,
+        Source::Read(position) => from_text(
+            inputs.read.get(*position).ok_or_else(|| defect("a row has fewer columns than were read"))?,
         ),
-        Source::Computed(index) => {
-            from_text(inputs.computed.get(*index).ok_or_else(|| defect("a value was not computed"))?)
+        Source::Computed(position) => {
+            from_text(inputs.computed.get(*position).ok_or_else(|| defect("a value was not computed"))?)
         }
         Source::Constants(_) => Err(defect("an array stands where one value does")),
     }
 }
 
 fn argument<'a>(number: u16, inputs: Inputs<'a>) -> Result<Argument<'a>, SqlError> {
-    let found = usize::from(number).checked_sub(1).and_then(|index| inputs.arguments.get(index));
+    let found = usize::from(number).checked_sub(1).and_then(|position| inputs.arguments.get(position));
     found.copied().ok_or_else(|| {
         SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter ${number}"))
     })

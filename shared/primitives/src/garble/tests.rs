@@ -171,8 +171,8 @@ proptest! {
         let delta = delta_from(&seed);
         let (labels, _) = derive_labels(&seed, &[5; 16], 8 * value.len());
         let active = encode(&labels, &delta, &value);
-        for (index, (active, label)) in active.iter().zip(&labels).enumerate() {
-            let bit = value[value.len() - 1 - index / 8] >> (index % 8) & 1;
+        for (position, (active, label)) in active.iter().zip(&labels).enumerate() {
+            let bit = value[value.len() - 1 - position / 8] >> (position % 8) & 1;
             prop_assert_eq!(*active, if bit == 1 { other_label(label, &delta) } else { *label });
             prop_assert_eq!(select_bit(active) != select_bit(label), bit == 1);
         }

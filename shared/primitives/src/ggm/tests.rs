@@ -91,8 +91,8 @@ fn derivations_differ() {
     let (left, right) = both(&node);
     assert_eq!((left, right), (child(&node, false), child(&node, true)));
     let all = [node, left, right, leaf_label(&node), leaf_mask(&node)];
-    for (index, one) in all.iter().enumerate() {
-        assert!(!all[..index].contains(one));
+    for (position, one) in all.iter().enumerate() {
+        assert!(!all[..position].contains(one));
     }
 }
 

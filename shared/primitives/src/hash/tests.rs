@@ -14,8 +14,8 @@ fn fips180() {
 #[test]
 fn frames_tell_lists_apart() {
     let lists: [&[&[u8]]; 6] = [&[], &[b""], &[b"ab"], &[b"a", b"b"], &[b"", b"ab"], &[b"ab", b""]];
-    for (index, left) in lists.iter().enumerate() {
-        for right in &lists[..index] {
+    for (position, left) in lists.iter().enumerate() {
+        for right in &lists[..position] {
             assert_ne!(sha256_framed(left), sha256_framed(right));
         }
     }

@@ -28,7 +28,7 @@ fn agrees_with_the_second_implementation() {
         let query = QueryHashes::from_bytes(&query, of_query.len()).expect("points");
         let found = find_neighbours(&query, &stored).map_or("none".to_string(), |found| {
             let side = if found.is_successor { "successor" } else { "predecessor" };
-            format!("{} {} {side}", found.stored_index, found.query_index)
+            format!("{} {} {side}", found.stored_position, found.query_position)
         });
         assert_eq!(found, case.text("neighbours"), "{}", case.name());
         passed += 1;

@@ -44,20 +44,22 @@ impl Sums {
     /// The sum of a block, [`UNKNOWN`] if it has none.
     pub(super) fn get(&self, number: u64) -> u32 {
         let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        index(number).and_then(|index| sums.get(index)).map_or(UNKNOWN, |sum| sum.load(Ordering::Acquire))
+        position(number)
+            .and_then(|position| sums.get(position))
+            .map_or(UNKNOWN, |sum| sum.load(Ordering::Acquire))
     }
 
     /// Notes the sum of a block.
     pub(super) fn set(&self, number: u64, sum: u32) {
         let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = index(number).and_then(|index| sums.get(index)) {
+        if let Some(known) = position(number).and_then(|position| sums.get(position)) {
             known.store(sum, Ordering::Release);
         }
     }
 
     /// Makes room for a file of `bytes`, or forgets what is past its end.
     pub(super) fn resize(&self, bytes: u64) {
-        let blocks = index(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(0);
+        let blocks = position(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(0);
         let mut sums = self.0.write().unwrap_or_else(PoisonError::into_inner);
         sums.resize_with(blocks, || AtomicU32::new(UNKNOWN));
     }
@@ -115,7 +117,7 @@ fn parse(stored: &[u8]) -> Option<Stored> {
     Some(Stored::Of(bytes, Sums(RwLock::new(sums))))
 }
 
-fn index(number: u64) -> Option<usize> {
+fn position(number: u64) -> Option<usize> {
     usize::try_from(number).ok()
 }
 

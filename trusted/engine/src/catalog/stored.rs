@@ -21,12 +21,12 @@ pub(super) struct Collection {
 struct Index {
     #[serde(with = "serde_bytes")]
     request: Vec<u8>,
-    parts: Vec<IndexPart>,
+    parts: Vec<StoredPart>,
     ready: bool,
 }
 
 #[derive(Serialize, Deserialize)]
-struct IndexPart {
+struct StoredPart {
     id: IndexId,
     physical: Physical,
     sparse: bool,
@@ -71,7 +71,7 @@ impl Collection {
 
 impl Index {
     fn of(record: &IndexRecord) -> Self {
-        let parts = record.parts.iter().map(IndexPart::of).collect();
+        let parts = record.parts.iter().map(StoredPart::of).collect();
         Self { request: record.request.clone(), parts, ready: record.ready }
     }
 
@@ -81,7 +81,7 @@ impl Index {
     }
 }
 
-impl IndexPart {
+impl StoredPart {
     fn of(record: &IndexPartRecord) -> Self {
         Self {
             id: record.id,
@@ -158,7 +158,7 @@ mod tests {
             aggregates: None,
         };
         let physical = Physical::Range(range);
-        let part = IndexPart { id: IndexId([1; 8]), physical, sparse: false, bucket_factor: 32 };
+        let part = StoredPart { id: IndexId([1; 8]), physical, sparse: false, bucket_factor: 32 };
         let index = Index { request: Vec::new(), parts: vec![part], ready: true };
         Collection {
             database: "clinic".to_owned(),

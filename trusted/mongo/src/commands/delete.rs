@@ -22,9 +22,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let total = sent.len();
     let mut errors = WriteErrors::default();
     let mut removed = 0_u64;
-    for (index, fields) in sent.into_iter().enumerate() {
+    for (position, fields) in sent.into_iter().enumerate() {
         if let Err(interrupted) = context.check() {
-            errors.end(index, (ordered, total), interrupted)?;
+            errors.end(position, (ordered, total), interrupted)?;
             break;
         }
         let outcome = match statement(fields) {
@@ -36,7 +36,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
         };
         match outcome {
             Ok(count) => removed = removed.saturating_add(count),
-            Err(error) => errors.add(index, error),
+            Err(error) => errors.add(position, error),
         }
         if ordered && !errors.is_empty() {
             break;

@@ -25,9 +25,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let mut errors = WriteErrors::default();
     let mut upserted = Vec::new();
     let (mut matched, mut modified) = (0_u64, 0_u64);
-    for (index, fields) in sent.into_iter().enumerate() {
+    for (position, fields) in sent.into_iter().enumerate() {
         if let Err(interrupted) = context.check() {
-            errors.end(index, (ordered, total), interrupted)?;
+            errors.end(position, (ordered, total), interrupted)?;
             break;
         }
         let outcome = match statement(fields) {
@@ -42,10 +42,10 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
                 matched = matched.saturating_add(outcome.matched);
                 modified = modified.saturating_add(outcome.modified);
                 if let Some(id) = outcome.upserted {
-                    upserted.push(Bson::Document(doc! { "index": number(index as u64), "_id": id }));
+                    upserted.push(Bson::Document(doc! { "index": number(position as u64), "_id": id }));
                 }
             }
-            Err(error) => errors.add(index, error),
+            Err(error) => errors.add(position, error),
         }
         if ordered && !errors.is_empty() {
             break;

@@ -32,24 +32,24 @@ pub(super) struct WriteErrors {
 }
 
 impl WriteErrors {
-    /// Notes that the statement at `index` failed.
-    pub(super) fn add(&mut self, index: usize, error: CommandError) {
-        self.errors.push((index, error));
+    /// Notes that the statement at `position` failed.
+    pub(super) fn add(&mut self, position: usize, error: CommandError) {
+        self.errors.push((position, error));
     }
 
-    /// Notes that statements were ended from `index` on, of `total`; fails if nothing came before. Where there is no order what is not
+    /// Notes that statements were ended from `position` on, of `total`; fails if nothing came before. Where there is no order what is not
     /// named is taken for done: all are.
     pub(super) fn end(
         &mut self,
-        index: usize,
+        position: usize,
         (ordered, total): (bool, usize),
         interrupted: CommandError,
     ) -> Result<(), CommandError> {
-        if index == 0 {
+        if position == 0 {
             return Err(interrupted);
         }
-        let undone = if ordered { index..index + 1 } else { index..total };
-        undone.for_each(|index| self.add(index, interrupted.clone()));
+        let undone = if ordered { position..position + 1 } else { position..total };
+        undone.for_each(|position| self.add(position, interrupted.clone()));
         Ok(())
     }
 
@@ -63,9 +63,9 @@ impl WriteErrors {
         if self.errors.is_empty() {
             return;
         }
-        self.errors.sort_by_key(|(index, _)| *index);
+        self.errors.sort_by_key(|(position, _)| *position);
         let errors: Vec<Bson> =
-            self.errors.iter().map(|(index, error)| error.to_write_error(*index)).collect();
+            self.errors.iter().map(|(position, error)| error.to_write_error(*position)).collect();
         reply.insert("writeErrors", errors);
     }
 }
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn a_batch_that_ends_early_names_what_is_not_done() {
-        let ended = |index, ordered| {
+        let ended = |position, ordered| {
             let mut errors = WriteErrors::default();
             let interrupted = CommandError::new(11601, "Interrupted", "operation was interrupted");
             errors
-                .end(index, (ordered, 5), interrupted)
-                .map(|()| errors.errors.iter().map(|(index, _)| *index).collect::<Vec<_>>())
+                .end(position, (ordered, 5), interrupted)
+                .map(|()| errors.errors.iter().map(|(position, _)| *position).collect::<Vec<_>>())
         };
         assert_eq!(ended(2, true), Ok(vec![2]));
         assert_eq!(ended(2, false), Ok(vec![2, 3, 4]));

@@ -127,7 +127,7 @@ impl<'a> Analysis<'a> {
     pub(super) fn understand(&mut self, identifier: &Ident) {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
         if !self.is_absent(&name) && !self.is_term(&name) {
-            self.understood.extend(self.lexemes.index_of(identifier.span));
+            self.understood.extend(self.lexemes.position_of(identifier.span));
         }
     }
 
@@ -239,8 +239,9 @@ impl<'a> Analysis<'a> {
         };
         let names: Vec<String> =
             parts.iter().map(|part| fold(&part.value, part.quote_style.is_some())).collect();
-        let start = parts.first().and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
-        let end = parts.last().and_then(|part| self.lexemes.index_of(part.span)).map_or(start, |at| at + 1);
+        let start = parts.first().and_then(|part| self.lexemes.position_of(part.span)).unwrap_or(0);
+        let end =
+            parts.last().and_then(|part| self.lexemes.position_of(part.span)).map_or(start, |at| at + 1);
         let found = match &names[..] {
             [column] => scope.find(column),
             [relation, column] => qualified(scope.relation(None, relation), column),
@@ -422,8 +423,8 @@ impl<'a> Analysis<'a> {
                 sent_as: None,
                 at: lexeme.bytes.start,
             };
-            let index = self.edits.value(value);
-            self.edits.replace(lexeme.bytes.clone(), vec![Piece::Value(index)]);
+            let position = self.edits.value(value);
+            self.edits.replace(lexeme.bytes.clone(), vec![Piece::Value(position)]);
         }
     }
 
@@ -475,7 +476,7 @@ impl<'a> Analysis<'a> {
         };
         let of = |number: u16| match (self.parameters.get(&number), plain(number)) {
             (Some(oid), _) => ParameterType::Encrypted(*oid),
-            (None, Some(index)) => ParameterType::Plain(index),
+            (None, Some(position)) => ParameterType::Plain(position),
             (None, None) => ParameterType::Unused,
         };
         (1..=named.max().unwrap_or(0)).map(of).collect()

@@ -35,7 +35,7 @@ pub(super) enum Written {
 pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant> {
     match expression {
         Expr::Value(value) => {
-            let at = lexemes.index_of(value.span)?;
+            let at = lexemes.position_of(value.span)?;
             let (source, written) = said(&value.value)?;
             Some(Constant { tokens: at..at + 1, source, written, cast: None })
         }
@@ -70,7 +70,7 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
             cast(lexemes, kind, inner)
         }
         Expr::TypedString(typed) => {
-            let value = lexemes.index_of(typed.value.span)?;
+            let value = lexemes.position_of(typed.value.span)?;
             let (source, written) = said(&typed.value.value)?;
             let start = (value.saturating_sub(6)..value)
                 .find(|start| type_name(lexemes, *start).is_some_and(|(_, end)| end == value))?;

@@ -90,7 +90,7 @@ impl Analysis<'_> {
         let names: Vec<String> =
             columns.iter().map(|column| fold(&column.value, column.quote_style.is_some())).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let first = columns.first().and_then(|column| self.lexemes.index_of(column.span));
+        let first = columns.first().and_then(|column| self.lexemes.position_of(column.span));
         let start = first.and_then(|first| (0..first).rev().find(|at| self.lexemes.is_word(*at, word)));
         if let (Some(start), Some(name)) = (start, name_of_constraint(table, &names, kind)) {
             self.edits.insert(self.lexemes.bytes(start).start, format!("{} ", name.trim_start()));

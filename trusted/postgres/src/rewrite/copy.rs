@@ -78,7 +78,7 @@ impl Analysis<'_> {
             let Some(column) = relation.column(&name) else {
                 let table = relation.name.as_deref().unwrap_or("");
                 let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
-                let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+                let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
                 return Err(self.at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), at));
             };
             columns.push(column.clone());
@@ -148,13 +148,13 @@ impl Analysis<'_> {
                 if place + part > 0 {
                     pieces.push(Piece::Text(", ".into()));
                 }
-                let index = self.edits.value(Value {
+                let position = self.edits.value(Value {
                     source: Source::Read(place),
                     form: form.clone(),
                     sent_as: None,
                     at: 0,
                 });
-                pieces.extend(form_pieces(&form, index));
+                pieces.extend(form_pieces(&form, position));
             }
         }
         for default in defaults {

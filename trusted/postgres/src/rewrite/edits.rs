@@ -56,14 +56,14 @@ impl Edits {
         self.covered.range(..=byte).next_back().is_some_and(|(_, end)| byte < *end)
     }
 
-    /// The index of a value. A plain parameter is one value however often it is used, so that the database finds one type
+    /// The position of a value. A plain parameter is one value however often it is used, so that the database finds one type
     /// for it.
     pub(super) fn value(&mut self, value: Value) -> usize {
         let same = |other: &Value| matches!(other.form, Form::Plain) && other.source == value.source;
         if matches!(value.form, Form::Plain)
-            && let Some(index) = self.values.iter().position(same)
+            && let Some(position) = self.values.iter().position(same)
         {
-            return index;
+            return position;
         }
         self.values.push(value);
         self.values.len() - 1
@@ -127,7 +127,7 @@ fn defect(what: &str) -> SqlError {
 fn render(pieces: &[Piece]) -> String {
     let part = |piece: &Piece| match piece {
         Piece::Text(text) => text.clone(),
-        Piece::Value(index) => format!("${}", index + 1),
+        Piece::Value(position) => format!("${}", position + 1),
     };
     pieces.iter().map(part).collect()
 }
@@ -146,10 +146,10 @@ pub(super) fn compact(pieces: Vec<Piece>, values: &[Value]) -> (Vec<Piece>, Vec<
     let (mut used, mut kept): (HashMap<usize, usize>, Vec<Value>) = (HashMap::new(), Vec::new());
     let mut renumber = |piece: Piece| match piece {
         Piece::Text(text) => Piece::Text(text),
-        Piece::Value(index) => {
+        Piece::Value(position) => {
             let next = used.len();
-            let place = *used.entry(index).or_insert_with(|| {
-                kept.extend(values.get(index).cloned());
+            let place = *used.entry(position).or_insert_with(|| {
+                kept.extend(values.get(position).cloned());
                 next
             });
             Piece::Value(place)

@@ -85,7 +85,7 @@ impl Analysis<'_> {
             _ => "arras.bytes_max",
         };
         let token = match &function.name.0[..] {
-            [part] => part.as_ident().and_then(|part| self.lexemes.index_of(part.span)),
+            [part] => part.as_ident().and_then(|part| self.lexemes.position_of(part.span)),
             _ => None,
         };
         if let Some(at) = token {
@@ -240,14 +240,14 @@ impl Analysis<'_> {
         let at = self.lexemes.bytes(reference.tokens.start).start;
         let form = Self::equal_form(&reference.encryption, term);
         let pieces_of = form.clone();
-        let index = self.edits.value(Value {
+        let position = self.edits.value(Value {
             source: Source::Constant(Some("true".into())),
             form,
             sent_as: None,
             at,
         });
         let mut pieces = vec![Piece::Text(format!("({} = ", self.term_text(reference, term)))];
-        pieces.extend(form_pieces(&pieces_of, index));
+        pieces.extend(form_pieces(&pieces_of, position));
         pieces.push(Piece::Text(")".into()));
         let bytes = self.bytes(&reference.tokens);
         self.understand_tokens(reference.tokens.clone());

@@ -85,7 +85,7 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         let Some(identifier) = column.0.last().and_then(|part| part.as_ident()) else { return Ok(()) };
         let name = fold(&identifier.value, identifier.quote_style.is_some());
-        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
         let encryption_in = |relations: &[Relation]| {
             relations
                 .iter()
@@ -181,7 +181,7 @@ impl Analysis<'_> {
     }
 
     fn renamed(&self, alias: Option<&TableAlias>) -> SqlError {
-        let at = alias.and_then(|alias| self.lexemes.index_of(alias.name.span)).unwrap_or(0);
+        let at = alias.and_then(|alias| self.lexemes.position_of(alias.name.span)).unwrap_or(0);
         self.unsupported(
             at,
             "an alias that names columns anew, of a relation with encrypted columns, is not rewritten".into(),
@@ -233,7 +233,7 @@ impl Analysis<'_> {
         let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
         let names: Vec<String> =
             parts.iter().map(|part| fold(&part.value, part.quote_style.is_some())).collect();
-        let first = parts.first().and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
+        let first = parts.first().and_then(|part| self.lexemes.position_of(part.span)).unwrap_or(0);
         if parts.len() == 1
             && parts.iter().all(|part| part.quote_style.is_none())
             && is_keyword(self.lexemes, first)
@@ -301,7 +301,7 @@ impl Analysis<'_> {
     /// A table that is declared is not there.
     fn missing(&self, name: &ObjectName) -> SqlError {
         let first = name.0.first().and_then(|part| part.as_ident());
-        let at = first.and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
+        let at = first.and_then(|part| self.lexemes.position_of(part.span)).unwrap_or(0);
         let parts = name.0.iter().filter_map(|part| part.as_ident()).map(|part| part.value.as_str());
         let shown = parts.collect::<Vec<_>>().join(".");
         self.at(SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist")), at)

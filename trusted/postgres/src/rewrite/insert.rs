@@ -129,7 +129,7 @@ impl Analysis<'_> {
     /// The token that the source of an `INSERT` begins with.
     pub(super) fn start_of_source(&self, insert: &Insert) -> usize {
         let words = ["select", "values", "with", "table", "overriding"];
-        let start = self.lexemes.index_of(insert.insert_token.0.span).unwrap_or(0);
+        let start = self.lexemes.position_of(insert.insert_token.0.span).unwrap_or(0);
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start + 1) {
             match &lexeme.token.token {
@@ -171,7 +171,7 @@ impl Analysis<'_> {
             self.edits.insert(self.lexemes.bytes(at).start, format!("({}) ", columns.list()));
         } else if let Some(last) = insert.columns.last().and_then(|name| name.0.last()?.as_ident()) {
             let names: String = columns.missing_names().map(|name| format!(", {name}")).collect();
-            let end = self.lexemes.index_of(last.span).map(|at| self.lexemes.bytes(at).end);
+            let end = self.lexemes.position_of(last.span).map(|at| self.lexemes.bytes(at).end);
             if let (Some(end), false) = (end, names.is_empty()) {
                 self.edits.insert(end, names);
             }
@@ -205,13 +205,13 @@ impl Analysis<'_> {
             if row.content.len() > columns.targets.len() {
                 let error =
                     SqlError::new(sqlstate::SYNTAX_ERROR, "INSERT has more expressions than target columns");
-                let at = self.lexemes.index_of(row.opening_token.0.span).unwrap_or(0);
+                let at = self.lexemes.position_of(row.opening_token.0.span).unwrap_or(0);
                 return Err(self.at(error, at));
             }
             for (value, (_, target)) in row.content.iter().zip(&columns.targets) {
                 self.stored_value(value, target.as_ref(), &scope)?;
             }
-            let end = self.lexemes.index_of(row.closing_token.0.span);
+            let end = self.lexemes.position_of(row.closing_token.0.span);
             if let (Some(end), false) = (end, columns.missing.is_empty()) {
                 let mut pieces = vec![Piece::Text(", ".into())];
                 pieces.extend(listed(self.missing_pieces(&columns.missing)?));

@@ -203,7 +203,7 @@ impl Analysis<'_> {
             true => "INSERT has more expressions than target columns",
             false => "INSERT has more target columns than expressions",
         };
-        let at = self.lexemes.index_of(select.select_token.0.span).unwrap_or(0);
+        let at = self.lexemes.position_of(select.select_token.0.span).unwrap_or(0);
         self.at(SqlError::new(sqlstate::SYNTAX_ERROR, message), at)
     }
 
@@ -242,7 +242,7 @@ impl Analysis<'_> {
     fn selected(&self, item: &Expr, names: &[String]) -> Option<Selected> {
         match item {
             Expr::Identifier(name) => {
-                let at = self.lexemes.index_of(name.span)?;
+                let at = self.lexemes.position_of(name.span)?;
                 let folded = fold(&name.value, name.quote_style.is_some());
                 let column = names.iter().position(|known| *known == folded)?;
                 Some(Selected { column, tokens: at..at + 1, casts: Vec::new() })
@@ -250,7 +250,7 @@ impl Analysis<'_> {
             Expr::CompoundIdentifier(parts) => {
                 let [relation, name] = &parts[..] else { return None };
                 let inner = self.selected(&Expr::Identifier(name.clone()), names)?;
-                let start = self.lexemes.index_of(relation.span)?;
+                let start = self.lexemes.position_of(relation.span)?;
                 Some(Selected { tokens: start..inner.tokens.end, ..inner })
             }
             Expr::Nested(inner) => {
@@ -300,7 +300,7 @@ impl Analysis<'_> {
         let scope = Scope::new(None);
         for row in &values.rows {
             if row.content.len() != listed.names.len() {
-                let at = self.lexemes.index_of(row.opening_token.0.span).unwrap_or(0);
+                let at = self.lexemes.position_of(row.opening_token.0.span).unwrap_or(0);
                 let message = "VALUES lists must all be the same length";
                 return Err(self.at(SqlError::new(sqlstate::SYNTAX_ERROR, message), at));
             }
@@ -311,7 +311,7 @@ impl Analysis<'_> {
                 }
                 self.stored_value(value, target.as_ref(), &scope)?;
             }
-            let end = self.lexemes.index_of(row.closing_token.0.span);
+            let end = self.lexemes.position_of(row.closing_token.0.span);
             if let (Some(end), false) = (end, columns.missing.is_empty()) {
                 let mut pieces = vec![Piece::Text(", ".into())];
                 pieces.extend(with_commas(self.missing_pieces(&columns.missing)?));
@@ -386,7 +386,7 @@ impl Analysis<'_> {
         }
         let Some(alias) = listed.list.alias() else { return Ok(()) };
         self.understand(&alias.name);
-        let named = self.lexemes.index_of(alias.name.span).unwrap_or(0);
+        let named = self.lexemes.position_of(alias.name.span).unwrap_or(0);
         if matches!(self.lexemes.token(named + 1), Some(Token::LParen)) {
             let end = self.lexemes.after_parentheses(named + 1).unwrap_or(named + 2);
             self.understand_tokens(named + 1..end);
@@ -423,7 +423,7 @@ impl Analysis<'_> {
         let scope = Scope { relations: vec![relation], outer: None };
         let missing: String = columns.missing_names().map(|name| format!(", {name}")).collect();
         if let [SelectItem::Wildcard(options)] = &select.projection[..] {
-            let at = self.lexemes.index_of(options.wildcard_token.0.span).unwrap_or(0);
+            let at = self.lexemes.position_of(options.wildcard_token.0.span).unwrap_or(0);
             let all: Vec<String> =
                 (0..listed.names.len()).map(|column| listed.selected_text(column)).collect();
             self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(all.join(", ") + &missing)]);
@@ -489,7 +489,7 @@ impl Analysis<'_> {
 
     /// The token of a query's `FROM`.
     pub(super) fn place_of_from(&self, select: &Select) -> Option<usize> {
-        let start = self.lexemes.index_of(select.select_token.0.span)?;
+        let start = self.lexemes.position_of(select.select_token.0.span)?;
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {

@@ -111,7 +111,7 @@ impl Analysis<'_> {
         if !columns.unlisted
             && !names.is_empty()
             && let Some(last) = insert.columns.last().and_then(|name| name.0.last()?.as_ident())
-            && let Some(at) = self.lexemes.index_of(last.span)
+            && let Some(at) = self.lexemes.position_of(last.span)
         {
             self.edits.insert(self.lexemes.bytes(at).end, names);
         }
@@ -247,7 +247,7 @@ impl Analysis<'_> {
     /// The tokens of each result of a query, from its comma to the next.
     fn texts_of_items(&self, select: &Select) -> Vec<Range<usize>> {
         let Some(from) = self.place_of_from(select) else { return Vec::new() };
-        let start = self.lexemes.index_of(select.select_token.0.span).map_or(from, |at| at + 1);
+        let start = self.lexemes.position_of(select.select_token.0.span).map_or(from, |at| at + 1);
         let (mut texts, mut begun, mut depth) = (Vec::new(), start, 0_usize);
         for at in start..from {
             match self.lexemes.token(at) {
@@ -360,17 +360,17 @@ impl Analysis<'_> {
 
     /// A value in all the columns that a column is.
     fn written_pieces(&mut self, target: &Target, given: &Given) -> Result<Vec<Vec<Piece>>, SqlError> {
-        let index = match (given, target) {
+        let position = match (given, target) {
             (Given::Constant(found), Some(encryption)) => return self.stored_pieces(found, encryption),
             (Given::Constant(_), None) => return Ok(Vec::new()),
-            (Given::Read(index), _) => *index,
+            (Given::Read(position), _) => *position,
         };
         let forms = match target {
             Some(encryption) => stored_forms(encryption).into_iter().map(|(_, form)| form).collect(),
             None => vec![Form::Plain],
         };
         let one = |form: Form| {
-            let value = Value { source: Source::Read(index), form: form.clone(), sent_as: None, at: 0 };
+            let value = Value { source: Source::Read(position), form: form.clone(), sent_as: None, at: 0 };
             form_pieces(&form, self.edits.value(value))
         };
         Ok(forms.into_iter().map(one).collect())

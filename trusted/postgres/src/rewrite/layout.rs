@@ -132,7 +132,7 @@ impl Analysis<'_> {
                 None => {
                     self.understand(&column.name);
                     // Its type, which may be called as a column is.
-                    let at = self.lexemes.index_of(column.name.span).unwrap_or(0);
+                    let at = self.lexemes.position_of(column.name.span).unwrap_or(0);
                     self.understand_tokens(at + 1..at + 2);
                 }
                 Some(encryption) => {
@@ -167,7 +167,7 @@ impl Analysis<'_> {
 
     /// The tokens of a column's definition: up to the comma or the parenthesis behind it.
     fn tokens_of_definition(&self, column: &ColumnDef) -> Range<usize> {
-        let start = self.lexemes.index_of(column.name.span).unwrap_or(0);
+        let start = self.lexemes.position_of(column.name.span).unwrap_or(0);
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {
@@ -333,7 +333,7 @@ impl Analysis<'_> {
             .map(|column| declared.get(&fold(&column.value, column.quote_style.is_some())).cloned())
             .collect();
         for (place, (column, encryption)) in key.columns.iter().zip(&found).enumerate() {
-            let at = self.lexemes.index_of(column.span).unwrap_or(0);
+            let at = self.lexemes.position_of(column.span).unwrap_or(0);
             let Some(encryption) = encryption else {
                 self.understand(column);
                 continue;
@@ -344,7 +344,8 @@ impl Analysis<'_> {
             };
             let refers = self.referred(&one, std::slice::from_ref(encryption), at)?;
             self.replace_identifier(column, Term::Equality);
-            if let Some(to) = key.referred_columns.get(place).and_then(|to| self.lexemes.index_of(to.span)) {
+            if let Some(to) = key.referred_columns.get(place).and_then(|to| self.lexemes.position_of(to.span))
+            {
                 self.edits.replace(self.lexemes.bytes(to), vec![Piece::Text(refers)]);
             }
         }
@@ -354,7 +355,7 @@ impl Analysis<'_> {
     /// A column's name becomes its term's.
     fn replace_identifier(&mut self, identifier: &Ident, term: Term) {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
-        if let Some(at) = self.lexemes.index_of(identifier.span) {
+        if let Some(at) = self.lexemes.position_of(identifier.span) {
             let text = quoted(&format!("{name}{}", term.suffix()));
             self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(text)]);
         }
@@ -373,7 +374,7 @@ impl Analysis<'_> {
                     self.replace_identifier(identifier, Term::Equality);
                 }
                 Some(encryption) => {
-                    let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+                    let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
                     return Err(self.unsupported(
                         at,
                         format!("column {} is encrypted without \"unique\"", encryption.label),
@@ -403,7 +404,7 @@ impl Analysis<'_> {
                 return Err(self.unreadable(&reference, "this kind of index"));
             }
             if let Some(at) =
-                class.and_then(last_identifier).and_then(|last| self.lexemes.index_of(last.span))
+                class.and_then(last_identifier).and_then(|last| self.lexemes.position_of(last.span))
             {
                 self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(String::new())]);
             }
@@ -472,7 +473,7 @@ impl Analysis<'_> {
             AlterColumnOperation::SetDefault { value } => self.set_default(column, encryption, value),
             AlterColumnOperation::SetDataType { .. } | AlterColumnOperation::AddGenerated { .. } => Err(self
                 .unsupported(
-                    self.lexemes.index_of(column.span).unwrap_or(0),
+                    self.lexemes.position_of(column.span).unwrap_or(0),
                     format!("column {} is encrypted: its type is the schema file's", encryption.label),
                     "Add a column of another name and id, and copy the values in the application.",
                 )),

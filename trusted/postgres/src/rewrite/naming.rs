@@ -297,8 +297,8 @@ fn execute(
         pieces.push(Piece::Text(if place == 0 { "(" } else { ", " }.into()));
         let Source::Parameter(number) = value.source else {
             // A constant of the prepared text: sealed anew each time.
-            let index = analysis.edits.value(Value { at: 0, ..value.clone() });
-            pieces.push(Piece::Value(index));
+            let position = analysis.edits.value(Value { at: 0, ..value.clone() });
+            pieces.push(Piece::Value(position));
             continue;
         };
         let tokens = usize::from(number).checked_sub(1).and_then(|place| given.get(place));

@@ -33,7 +33,7 @@ impl Computed {
         self.computations.is_empty()
     }
 
-    fn index_of(&mut self, text: String, output: Output) -> usize {
+    fn position_of(&mut self, text: String, output: Output) -> usize {
         let known = self.read.iter().position(|(other, _)| *other == text);
         known.unwrap_or_else(|| {
             self.read.push((text, output));
@@ -57,7 +57,7 @@ impl Analysis<'_> {
         relation: &Relation,
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
-        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
         let unable = || {
             self.unsupported(
                 at,
@@ -75,7 +75,7 @@ impl Analysis<'_> {
         let refused = unable();
         let Some(expression) = self.computable(value, encryption, scope)? else { return Err(refused) };
         self.computed.relation.clone_from(&relation.name);
-        let index = self.computed.computations.len();
+        let position = self.computed.computations.len();
         self.computed.computations.push(Computation { column: encryption.clone(), expression });
         let name = crate::text::fold(&identifier.value, identifier.quote_style.is_some());
         let mut pieces = Vec::new();
@@ -83,7 +83,7 @@ impl Analysis<'_> {
             let comma = if place > 0 { ", " } else { "" };
             pieces.push(Piece::Text(format!("{comma}{} = ", quoted(&format!("{name}{suffix}")))));
             let value = Value {
-                source: Source::Computed(index),
+                source: Source::Computed(position),
                 form: form.clone(),
                 sent_as: None,
                 at: self.lexemes.bytes(at).start,
@@ -191,8 +191,8 @@ impl Analysis<'_> {
 
     fn encrypted_read(&mut self, reference: &Reference) -> Option<Expression> {
         let text = self.source(&reference.tokens).to_owned();
-        let index = self.computed.index_of(text, Output::Sealed(reference.encryption.clone()));
-        Some(Expression::Read(index, reference.encryption.clone()))
+        let position = self.computed.position_of(text, Output::Sealed(reference.encryption.clone()));
+        Some(Expression::Read(position, reference.encryption.clone()))
     }
 
     /// A plain column of the row, as a value of the type of the column that is set.
@@ -207,8 +207,8 @@ impl Analysis<'_> {
             // As it is cast, not as it is printed: without a `char`'s padding, `true` in full.
             text = format!("({text})::pg_catalog.text");
         }
-        let index = self.computed.index_of(text, Output::Plain);
-        Some(Expression::Plain(index, of.clone()))
+        let position = self.computed.position_of(text, Output::Plain);
+        Some(Expression::Plain(position, of.clone()))
     }
 
     /// Does a word begin a clause? That of `IS DISTINCT FROM` does not.

@@ -154,7 +154,7 @@ impl Analysis<'_> {
             let results = self.query(&table.query, outer, Mode::Relation)?;
             self.common.truncate(before);
             let encrypted = results.iter().any(|result| !result.is_plain());
-            let at = self.lexemes.index_of(name.span).unwrap_or(0);
+            let at = self.lexemes.position_of(name.span).unwrap_or(0);
             if encrypted && (with.recursive || !table.alias.columns.is_empty()) {
                 return Err(self.unsupported(
                     at,
@@ -318,7 +318,7 @@ impl Analysis<'_> {
     ) -> Result<Vec<ResultColumn>, SqlError> {
         let scope = self.from(&select.from, outer)?;
         if let (Some(into), true) = (&select.into, scope.is_encrypted()) {
-            let at = self.lexemes.index_of(select.select_token.0.span).unwrap_or(0);
+            let at = self.lexemes.position_of(select.select_token.0.span).unwrap_or(0);
             return Err(self.unsupported(
                 at,
                 format!("{into} would make a table of ciphertext"),

@@ -33,7 +33,7 @@ pub(super) fn may_be_in(folded: &str) -> bool {
         || RELATIONS.iter().any(|(schema, name)| named(name) && (*schema == "pg_catalog" || named(schema)))
 }
 
-/// The tokens of a name that is shown otherwise, ending at an index, and the name's last part.
+/// The tokens of a name that is shown otherwise, ending at a position, and the name's last part.
 fn shown_at(lexemes: &Lexemes, at: usize) -> Option<(Range<usize>, String)> {
     let Some(Token::Word(word)) = lexemes.token(at) else { return None };
     let name = name_of(word);

@@ -273,7 +273,7 @@ fn placed(message: &str, lexemes: &Lexemes) -> Option<(String, usize)> {
     let (message, place) = message.rsplit_once(" at Line: ")?;
     let (line, column) = place.split_once(", Column: ")?;
     let start = Location::new(line.parse().ok()?, column.parse().ok()?);
-    Some((message.to_owned(), lexemes.index_of(Span::new(start, start))?))
+    Some((message.to_owned(), lexemes.position_of(Span::new(start, start))?))
 }
 
 impl Analysis<'_> {

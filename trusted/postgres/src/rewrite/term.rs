@@ -99,15 +99,15 @@ pub(super) fn stored_order(encryption: &Encryption, ciphertext: &str) -> String 
 }
 
 /// A value's place in a text, as it stands there in its form.
-pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
+pub(super) fn form_pieces(form: &Form, position: usize) -> Vec<Piece> {
     let call = |function: &str, encryption: &Encryption| {
         if encryption.labels().is_none() {
-            return vec![Piece::Value(index)];
+            return vec![Piece::Value(position)];
         }
         let id = i64::from_be_bytes(encryption.id);
         vec![
             Piece::Text(format!("{function}('{id}'::bigint, ")),
-            Piece::Value(index),
+            Piece::Value(position),
             Piece::Text(")".into()),
         ]
     };
@@ -121,7 +121,7 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
         | Form::EqualityArray(_)
 | Form::EqualToArray(_)
         // Each member is one's that is taken out.
-        | Form::OrderArray(_) => vec![Piece::Value(index)],
+        | Form::OrderArray(_) => vec![Piece::Value(position)],
         Form::Order(encryption) => call(LABEL_OF, encryption),
         Form::Bound(encryption, ..) => call(BOUND_OF, encryption),
     }
@@ -200,8 +200,8 @@ impl Analysis<'_> {
         let at = self.lexemes.bytes(constant.tokens.start).start;
         let sent_as = sent_as(constant, &form);
         let pieces_of = form.clone();
-        let index = self.edits.value(Value { source: constant.source.clone(), form, sent_as, at });
-        Ok(form_pieces(&pieces_of, index))
+        let position = self.edits.value(Value { source: constant.source.clone(), form, sent_as, at });
+        Ok(form_pieces(&pieces_of, position))
     }
 
     /// The same where nothing beside it says its type: NULL alone would be a text.

@@ -99,15 +99,15 @@ fn what_compares_labels_and_writes_or_locks_rows_holds_them() {
 }
 
 /// A value as the tests write it: form, column, source.
-fn shown(rewritten: &Rewritten, index: usize) -> String {
-    let value = &rewritten.values[index];
+fn shown(rewritten: &Rewritten, position: usize) -> String {
+    let value = &rewritten.values[position];
     let source = match &value.source {
         Source::Parameter(number) => format!("${number}"),
         Source::Constant(None) => "NULL".into(),
         Source::Constant(Some(text)) => text.clone(),
         Source::Constants(list) => format!("{list:?}"),
-        Source::Read(index) => format!("read {index}"),
-        Source::Computed(index) => format!("computed {index}"),
+        Source::Read(position) => format!("read {position}"),
+        Source::Computed(position) => format!("computed {position}"),
     };
     match &value.form {
         Form::Plain => format!("‹{source}›"),
@@ -126,7 +126,7 @@ fn shown(rewritten: &Rewritten, index: usize) -> String {
 fn text_of(rewritten: &Rewritten) -> String {
     let part = |piece: &Piece| match piece {
         Piece::Text(text) => text.clone(),
-        Piece::Value(index) => shown(rewritten, *index),
+        Piece::Value(position) => shown(rewritten, *position),
     };
     let mut text: String = rewritten.pieces.iter().map(part).collect();
     text = text.replace("arras.mope_bound('", "bound('0").replace("arras.mope_order('", "label('0");
@@ -146,8 +146,8 @@ fn text_of(rewritten: &Rewritten) -> String {
 
 fn expression(of: &Expression) -> String {
     match of {
-        Expression::Read(index, encryption) | Expression::Plain(index, encryption) => {
-            format!("read {index} as {}", encryption.label)
+        Expression::Read(position, encryption) | Expression::Plain(position, encryption) => {
+            format!("read {position} as {}", encryption.label)
         }
         Expression::Parameter(number, _) => format!("${number}"),
         Expression::Constant(text, _) | Expression::Number(text, _) | Expression::Cast(text, _) => {
@@ -170,10 +170,10 @@ pub(super) fn outcome(statement: &str) -> String {
         Action::Rewritten(rewritten) => text_of(rewritten),
         Action::Program(program) => match &**program {
             Program::Layout(layout) => {
-                let mark = |index: usize| if index == layout.answer { "* " } else { "" };
+                let mark = |position: usize| if position == layout.answer { "* " } else { "" };
                 let steps = layout.steps.iter().enumerate();
                 let texts: Vec<String> =
-                    steps.map(|(index, step)| format!("{}{}", mark(index), text_of(step))).collect();
+                    steps.map(|(position, step)| format!("{}{}", mark(position), text_of(step))).collect();
                 texts.join("; ")
             }
             Program::Recompute(recompute) => {

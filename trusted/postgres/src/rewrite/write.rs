@@ -80,7 +80,7 @@ impl Analysis<'_> {
     /// A column that is written, in a list of columns: it becomes the columns that it is.
     pub(super) fn target(&mut self, identifier: &Ident, relation: &Relation) -> Result<Target, SqlError> {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
-        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
         let Some(column) = relation.column(&name) else {
             let message = format!(
                 "column \"{name}\" of relation \"{}\" does not exist",
@@ -129,7 +129,7 @@ impl Analysis<'_> {
     /// The token of `DEFAULT`, if an expression is that.
     fn default_at(&self, value: &Expr) -> Option<usize> {
         let Expr::Identifier(name) = value else { return None };
-        let at = self.lexemes.index_of(name.span)?;
+        let at = self.lexemes.position_of(name.span)?;
         self.lexemes.is_word(at, "default").then_some(at)
     }
 
@@ -185,7 +185,7 @@ impl Analysis<'_> {
         if let Some(ConflictTarget::Columns(columns)) = &conflict.conflict_target {
             for identifier in columns {
                 let name = fold(&identifier.value, identifier.quote_style.is_some());
-                let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+                let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
                 match relation.column(&name).and_then(|column| column.encryption.clone()) {
                     Some(encryption) => {
                         let reference = Reference {
@@ -262,7 +262,7 @@ impl Analysis<'_> {
         }
         let table = relation.name.as_deref().unwrap_or("");
         let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
-        let at = self.lexemes.index_of(column.span).unwrap_or(0);
+        let at = self.lexemes.position_of(column.span).unwrap_or(0);
         Err(self.at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), at))
     }
 
@@ -275,7 +275,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
-        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
         if encryption.hides_frequency() && !self.keeps_terms(value, encryption, relation, scope)? {
             return self.assign_to_each(identifier, value, encryption, relation, scope);
         }
@@ -324,7 +324,7 @@ impl Analysis<'_> {
         relation: &Relation,
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
-        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
         if self.default_at(value).is_some() || !self.lexemes.is_word(0, "update") {
             return Err(self.one_for_many(at, encryption));
         }

@@ -4,7 +4,7 @@
 /// Behind a comment or a dollar's quote, where a quote may be something else than it seems, all counts.
 pub(super) fn parts(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let at = |index: usize| bytes.get(index).copied().unwrap_or_default();
+    let at = |position: usize| bytes.get(position).copied().unwrap_or_default();
     let (mut parts, mut before, mut is_certain) = (0, None, true);
     let mut next = 0;
     while let Some(byte) = bytes.get(next).copied() {
@@ -38,7 +38,7 @@ enum Quotes {
 
 impl Quotes {
     fn before(bytes: &[u8], open: usize) -> Self {
-        let at = |back: usize| open.checked_sub(back).and_then(|index| bytes.get(index)).copied();
+        let at = |back: usize| open.checked_sub(back).and_then(|position| bytes.get(position)).copied();
         let is_word =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || !byte.is_ascii();
         match (at(2), at(1)) {
@@ -50,7 +50,7 @@ impl Quotes {
     }
 }
 
-/// Behind the quotes that open at an index. What is doubled in them is one sign.
+/// Behind the quotes that open at a position. What is doubled in them is one sign.
 fn behind_quotes(bytes: &[u8], open: usize) -> usize {
     let quote = bytes.get(open).copied().unwrap_or_default();
     let escapes = quote == b'\'' && Quotes::before(bytes, open) == Quotes::Escaping;

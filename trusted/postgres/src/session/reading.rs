@@ -307,15 +307,15 @@ impl Statement {
                 let declared = || self.types.get(place).copied().filter(|oid| *oid != 0);
                 let oid = match parameter {
                     ParameterType::Encrypted(oid) => declared().unwrap_or(*oid),
-                    ParameterType::Plain(index) => {
-                        physical.get(*index).copied().unwrap_or_default().cast_unsigned()
+                    ParameterType::Plain(position) => {
+                        physical.get(*position).copied().unwrap_or_default().cast_unsigned()
                     }
                     // As PostgreSQL takes what nothing says more of.
                     ParameterType::Unused => {
                         let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
                         let written = self.program.as_deref().and_then(programs::writes);
                         let known = written.and_then(|write| match write.parameters.get(place) {
-                            Some(ParameterType::Plain(index)) => shape.0.get(*index).copied(),
+                            Some(ParameterType::Plain(position)) => shape.0.get(*position).copied(),
                             Some(ParameterType::Encrypted(_) | ParameterType::Unused) | None => None,
                         });
                         known.or_else(declared).unwrap_or(TEXT)

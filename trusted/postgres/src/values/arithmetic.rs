@@ -32,8 +32,8 @@ fn evaluate(
 ) -> Result<Option<Typed>, SqlError> {
     let typed = |value: Option<Datum>, kind| value.map(|datum| Typed { datum, kind });
     match expression {
-        Expression::Read(index, of) => {
-            let value = datum(&Source::Read(*index), of, inputs)?;
+        Expression::Read(position, of) => {
+            let value = datum(&Source::Read(*position), of, inputs)?;
             if of.kind == column.kind || (of.kind.is_number() && column.kind.is_number()) {
                 return Ok(typed(value, of.kind));
             }
@@ -47,9 +47,9 @@ fn evaluate(
         Expression::Constant(text, of) => {
             Ok(typed(datum(&Source::Constant(Some(text.clone())), of, inputs)?, of.kind))
         }
-        Expression::Plain(index, of) => {
+        Expression::Plain(position, of) => {
             let kind = if of.kind.is_integer() { ColumnType::BigInt } else { of.kind };
-            Ok(typed(datum(&Source::Read(*index), of, inputs)?, kind))
+            Ok(typed(datum(&Source::Read(*position), of, inputs)?, kind))
         }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
         Expression::Cast(text, kind) => {

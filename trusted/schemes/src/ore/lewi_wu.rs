@@ -107,10 +107,10 @@ impl std::fmt::Debug for LewiWu {
     }
 }
 
-/// One block of a plaintext: its index, the bits before it, its value.
+/// One block of a plaintext: its position, the bits before it, its value.
 #[derive(Clone, Copy, Default)]
 struct Piece {
-    index: usize,
+    position: usize,
     prefix: u64,
     value: u8,
 }
@@ -263,8 +263,8 @@ impl LewiWu {
         let slots = 1_usize << self.block_bits;
         let mut scratch = Scratch::new();
         let mut prefix = 0;
-        for (index, packed) in packed.chunks(slots / 4).enumerate() {
-            let piece = Piece { index, prefix, value: 0 };
+        for (position, packed) in packed.chunks(slots / 4).enumerate() {
+            let piece = Piece { position, prefix, value: 0 };
             self.orders(&[piece], &mut scratch);
             self.masks(&[piece], nonce, &mut scratch);
             let (order, masks) = (&scratch.order[..slots], &scratch.trits[..slots]);
@@ -289,11 +289,11 @@ impl LewiWu {
             return Err(EncryptFailed::OutsideDomain);
         }
         let pieces = &mut pieces[..self.block_count];
-        for (index, piece) in pieces.iter_mut().enumerate() {
-            let shift = u32::from(self.block_bits) * (self.block_count - 1 - index) as u32;
+        for (position, piece) in pieces.iter_mut().enumerate() {
+            let shift = u32::from(self.block_bits) * (self.block_count - 1 - position) as u32;
             let upto = value >> shift;
             let value = (upto & ((1 << self.block_bits) - 1)) as u8;
-            *piece = Piece { index, prefix: upto >> self.block_bits, value };
+            *piece = Piece { position, prefix: upto >> self.block_bits, value };
         }
         Ok(pieces)
     }
@@ -364,7 +364,7 @@ impl LewiWu {
     /// A PRF's input without its number: distinct for all widths, block sizes, uses, blocks and prefixes.
     #[inline(always)]
     fn input(&self, piece: Piece, used_for: u8) -> [u64; 2] {
-        let head = [self.width.bits() as u8, self.block_bits, used_for, piece.index as u8];
+        let head = [self.width.bits() as u8, self.block_bits, used_for, piece.position as u8];
         [u64::from(u32::from_le_bytes(head)), piece.prefix]
     }
 }

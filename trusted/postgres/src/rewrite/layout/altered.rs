@@ -16,7 +16,7 @@ impl Analysis<'_> {
         encryption: &Encryption,
         if_exists: bool,
     ) {
-        let Some(at) = self.lexemes.index_of(identifier.span) else { return };
+        let Some(at) = self.lexemes.position_of(identifier.span) else { return };
         let exists = if if_exists { "IF EXISTS " } else { "" };
         // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
         let mut names = vec![quoted(name)];
@@ -37,7 +37,7 @@ impl Analysis<'_> {
 
     /// `ALTER COLUMN c DROP NOT NULL`: its terms were made so as it was.
     pub(super) fn drop_not_null(&mut self, column: &Ident, encryption: &Encryption) {
-        let Some(at) = self.lexemes.index_of(column.span) else { return };
+        let Some(at) = self.lexemes.position_of(column.span) else { return };
         let name = fold(&column.value, column.quote_style.is_some());
         let terms = encryption.terms().map(|term| quoted(&format!("{name}{}", term.suffix())));
         let names: Vec<String> = std::iter::once(quoted(&name)).chain(terms).collect();

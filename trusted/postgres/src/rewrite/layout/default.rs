@@ -91,7 +91,7 @@ impl Analysis<'_> {
         encryption: &Arc<Encryption>,
         value: &Expr,
     ) -> Result<(), SqlError> {
-        let at = self.lexemes.index_of(column.span).unwrap_or(0);
+        let at = self.lexemes.position_of(column.span).unwrap_or(0);
         let default = self.default_constant(value, encryption, at)?;
         self.understand(column);
         if default.source == Source::Constant(None) {

@@ -154,8 +154,8 @@ impl Analysis<'_> {
     fn tokens_of_choice(&self, expression: &Expr) -> Option<Range<usize>> {
         match expression {
             Expr::Case { case_token, end_token, .. } => {
-                let start = self.lexemes.index_of(case_token.0.span)?;
-                Some(start..self.lexemes.index_of(end_token.0.span)? + 1)
+                let start = self.lexemes.position_of(case_token.0.span)?;
+                Some(start..self.lexemes.position_of(end_token.0.span)? + 1)
             }
             Expr::Nested(inner) => in_parentheses(self.lexemes, self.tokens_of_choice(inner)?),
             Expr::Cast { kind, expr, .. } => {
@@ -164,7 +164,7 @@ impl Analysis<'_> {
             }
             Expr::Function(function) => {
                 let [part] = &function.name.0[..] else { return None };
-                let start = self.lexemes.index_of(part.as_ident()?.span)?;
+                let start = self.lexemes.position_of(part.as_ident()?.span)?;
                 Some(start..self.lexemes.after_parentheses(start + 1)?)
             }
             _ => None,

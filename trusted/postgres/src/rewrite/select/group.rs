@@ -160,7 +160,7 @@ impl Analysis<'_> {
         ordered: &[(Option<String>, String)],
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
-        let start = self.lexemes.index_of(select.select_token.0.span).unwrap_or(0);
+        let start = self.lexemes.position_of(select.select_token.0.span).unwrap_or(0);
         let (mut by, mut number) = (Vec::new(), 0);
         for (item, result) in select.projection.iter().zip(results) {
             let expression = match item {

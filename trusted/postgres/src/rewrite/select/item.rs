@@ -71,10 +71,10 @@ pub(super) fn meant_by<'e>(expression: &Expr, items: &'e [SelectItem]) -> Option
 /// The tokens of a name, a number, or either in parentheses.
 pub(super) fn tokens_of(lexemes: &Lexemes, expression: &Expr) -> Option<Range<usize>> {
     match expression {
-        Expr::Identifier(name) => lexemes.index_of(name.span).map(|at| at..at + 1),
+        Expr::Identifier(name) => lexemes.position_of(name.span).map(|at| at..at + 1),
         Expr::CompoundIdentifier(parts) => {
-            let start = lexemes.index_of(parts.first()?.span)?;
-            Some(start..lexemes.index_of(parts.last()?.span)? + 1)
+            let start = lexemes.position_of(parts.first()?.span)?;
+            Some(start..lexemes.position_of(parts.last()?.span)? + 1)
         }
         Expr::Value(_) => constant(lexemes, expression).map(|found| found.tokens),
         Expr::Nested(inner) => {
@@ -87,7 +87,7 @@ pub(super) fn tokens_of(lexemes: &Lexemes, expression: &Expr) -> Option<Range<us
 
 /// The token that an expression begins with, as near as the tree tells.
 pub(in crate::rewrite) fn first_token(lexemes: &Lexemes, expression: &Expr) -> usize {
-    lexemes.index_of(expression.span()).unwrap_or(0)
+    lexemes.position_of(expression.span()).unwrap_or(0)
 }
 
 /// A column as a function gives its values: digits and lengths are not declared of them, and a varchar is of that type.
@@ -119,12 +119,12 @@ impl Analysis<'_> {
                     results.push(self.item(expr, Some(alias), scope, grouped, mode)?);
                 }
                 SelectItem::Wildcard(options) => {
-                    let at = self.lexemes.index_of(options.wildcard_token.0.span).unwrap_or(0);
+                    let at = self.lexemes.position_of(options.wildcard_token.0.span).unwrap_or(0);
                     let relations: Vec<&Relation> = scope.relations.iter().collect();
                     results.extend(self.star(&relations, at..at + 1, mode)?);
                 }
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
-                    let at = self.lexemes.index_of(options.wildcard_token.0.span).unwrap_or(0);
+                    let at = self.lexemes.position_of(options.wildcard_token.0.span).unwrap_or(0);
                     let parts: Vec<String> =
                         name.0.iter().filter_map(|part| part.as_ident()).map(name_of).collect();
                     self.understand_name(name);
@@ -310,7 +310,7 @@ impl Analysis<'_> {
                 }
                 let terms = matches!(mode, Mode::Relation) && reference.terms;
                 if terms {
-                    let after = alias.and_then(|alias| self.lexemes.index_of(alias.span));
+                    let after = alias.and_then(|alias| self.lexemes.position_of(alias.span));
                     let end = after.map_or(bytes.end, |at| self.lexemes.bytes(at).end);
                     let name = alias.map_or_else(|| reference.column.clone(), name_of);
                     let texts: String = encryption
@@ -399,7 +399,7 @@ impl Analysis<'_> {
 
     pub(super) fn token_of_name(&self, function: &Function) -> Option<usize> {
         let [part] = &function.name.0[..] else { return None };
-        self.lexemes.index_of(part.as_ident()?.span)
+        self.lexemes.position_of(part.as_ident()?.span)
     }
 
     /// Gives an aggregate another name; the result keeps the name that it had.

@@ -88,8 +88,8 @@ fn pattern(queries: &[u64], stored: &[u64], seed: u8) -> Vec<(Ordering, Vec<bool
     let mut pattern = Vec::new();
     for one in 0..queries.len() {
         for two in 0..stored.len() {
-            let at_query = |found: Option<Neighbours>| found.map(|found| found.query_index);
-            let at_stored = |found: Option<Neighbours>| found.map(|found| found.stored_index);
+            let at_query = |found: Option<Neighbours>| found.map(|found| found.query_position);
+            let at_stored = |found: Option<Neighbours>| found.map(|found| found.stored_position);
             let same_query =
                 (0..stored.len()).map(|other| at_query(of(one, other)) == at_query(of(one, two))).collect();
             let same_stored = (0..queries.len())

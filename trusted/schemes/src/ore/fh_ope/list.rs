@@ -30,26 +30,26 @@ impl Chunk {
         Self { ciphertexts: Vec::new(), plaintexts: Vec::new(), ends: Vec::new() }
     }
 
-    /// The plaintext of the ciphertext at `index`.
-    fn plaintext(&self, index: usize) -> u64 {
-        self.plaintexts[self.ends.partition_point(|end| usize::from(*end) <= index)]
+    /// The plaintext of the ciphertext at `position`.
+    fn plaintext(&self, position: usize) -> u64 {
+        self.plaintexts[self.ends.partition_point(|end| usize::from(*end) <= position)]
     }
 
-    fn insert(&mut self, index: usize, plaintext: u64, ciphertext: u64) {
-        self.ciphertexts.insert(index, ciphertext);
+    fn insert(&mut self, position: usize, plaintext: u64, ciphertext: u64) {
+        self.ciphertexts.insert(position, ciphertext);
         let run = self.plaintexts.partition_point(|other| *other < plaintext);
         if self.plaintexts.get(run) != Some(&plaintext) {
             insert_wiping(&mut self.plaintexts, run, plaintext);
-            self.ends.insert(run, to_u16(index));
+            self.ends.insert(run, to_u16(position));
         }
         for end in &mut self.ends[run..] {
             *end += 1;
         }
     }
 
-    fn remove(&mut self, index: usize) {
-        self.ciphertexts.remove(index);
-        let run = self.ends.partition_point(|end| usize::from(*end) <= index);
+    fn remove(&mut self, position: usize) {
+        self.ciphertexts.remove(position);
+        let run = self.ends.partition_point(|end| usize::from(*end) <= position);
         for end in &mut self.ends[run..] {
             *end -= 1;
         }
@@ -99,14 +99,14 @@ fn to_u16(offset: usize) -> u16 {
 }
 
 /// Like `insert`, but leaves no copy behind in memory when the vector grows.
-fn insert_wiping(values: &mut Vec<u64>, index: usize, value: u64) {
+fn insert_wiping(values: &mut Vec<u64>, position: usize, value: u64) {
     if values.len() == values.capacity() {
         let mut grown = Vec::with_capacity((values.len() * 2).max(4));
         grown.extend_from_slice(values);
         values.zeroize();
         *values = grown;
     }
-    values.insert(index, value);
+    values.insert(position, value);
 }
 
 /// A place between two neighbouring ciphertexts, or before the first or behind the last. A change of the list's
@@ -115,7 +115,7 @@ fn insert_wiping(values: &mut Vec<u64>, index: usize, value: u64) {
 pub(super) struct Gap {
     chunk: usize,
     /// How many ciphertexts of the chunk are before it.
-    index: usize,
+    position: usize,
 }
 
 /// Pairs of plaintext and ciphertext, ascending in both.
@@ -163,28 +163,28 @@ impl List {
     }
 
     fn gap_of_run(&self, chunk: usize, run: impl Fn(&Chunk) -> usize) -> Gap {
-        let index = self.chunks.get(chunk).map_or(0, |chunk| {
+        let position = self.chunks.get(chunk).map_or(0, |chunk| {
             let run = run(chunk);
             if run == 0 { 0 } else { usize::from(chunk.ends[run - 1]) }
         });
-        Gap { chunk, index }
+        Gap { chunk, position }
     }
 
     /// The gap before the first ciphertext greater than `ciphertext`.
     pub(super) fn behind_ciphertext(&self, ciphertext: u64) -> Gap {
         let next = self.first_ciphertexts.partition_point(|first| *first <= ciphertext);
         let chunk = next.saturating_sub(1);
-        let index = self
+        let position = self
             .chunks
             .get(chunk)
             .map_or(0, |chunk| chunk.ciphertexts.partition_point(|other| *other <= ciphertext));
-        Gap { chunk, index }
+        Gap { chunk, position }
     }
 
     /// The (plaintext, ciphertext) before a gap.
     pub(super) fn last_before(&self, gap: Gap) -> Option<(u64, u64)> {
-        if gap.index > 0 {
-            self.at(gap.chunk, gap.index - 1)
+        if gap.position > 0 {
+            self.at(gap.chunk, gap.position - 1)
         } else {
             self.last_of(gap.chunk.checked_sub(1)?)
         }
@@ -195,16 +195,18 @@ impl List {
         self.at(chunk, last)
     }
 
-    fn at(&self, chunk: usize, index: usize) -> Option<(u64, u64)> {
+    fn at(&self, chunk: usize, position: usize) -> Option<(u64, u64)> {
         let chunk = self.chunks.get(chunk)?;
-        let ciphertext = *chunk.ciphertexts.get(index)?;
-        Some((chunk.plaintext(index), ciphertext))
+        let ciphertext = *chunk.ciphertexts.get(position)?;
+        Some((chunk.plaintext(position), ciphertext))
     }
 
     /// The ciphertext before a gap; 0, which is none, at the start.
     pub(super) fn ciphertext_before(&self, gap: Gap) -> u64 {
-        let found = match (gap.index.checked_sub(1), gap.chunk.checked_sub(1)) {
-            (Some(index), _) => self.chunks.get(gap.chunk).and_then(|chunk| chunk.ciphertexts.get(index)),
+        let found = match (gap.position.checked_sub(1), gap.chunk.checked_sub(1)) {
+            (Some(position), _) => {
+                self.chunks.get(gap.chunk).and_then(|chunk| chunk.ciphertexts.get(position))
+            }
             (None, Some(chunk)) => self.chunks.get(chunk).and_then(|chunk| chunk.ciphertexts.last()),
             (None, None) => None,
         };
@@ -213,7 +215,7 @@ impl List {
 
     /// The ciphertext behind a gap; the greatest number, which is none, at the end.
     pub(super) fn ciphertext_behind(&self, gap: Gap) -> u64 {
-        let here = self.chunks.get(gap.chunk).and_then(|chunk| chunk.ciphertexts.get(gap.index));
+        let here = self.chunks.get(gap.chunk).and_then(|chunk| chunk.ciphertexts.get(gap.position));
         here.or_else(|| self.first_ciphertexts.get(gap.chunk + 1)).copied().unwrap_or(u64::MAX)
     }
 
@@ -225,9 +227,9 @@ impl List {
             self.first_ciphertexts.push(ciphertext);
         }
         let chunk = &mut self.chunks[gap.chunk];
-        chunk.insert(gap.index, plaintext, ciphertext);
+        chunk.insert(gap.position, plaintext, ciphertext);
         self.len += 1;
-        if gap.index == 0 {
+        if gap.position == 0 {
             self.first_plaintexts[gap.chunk] = plaintext;
             self.first_ciphertexts[gap.chunk] = ciphertext;
         }
@@ -242,8 +244,8 @@ impl List {
     /// Puts a pair behind all others.
     pub(super) fn push(&mut self, plaintext: u64, ciphertext: u64) {
         let chunk = self.chunks.len().saturating_sub(1);
-        let index = self.chunks.last().map_or(0, |chunk| chunk.ciphertexts.len());
-        self.insert(Gap { chunk, index }, plaintext, ciphertext);
+        let position = self.chunks.last().map_or(0, |chunk| chunk.ciphertexts.len());
+        self.insert(Gap { chunk, position }, plaintext, ciphertext);
     }
 
     /// The plaintext of a ciphertext.
@@ -255,10 +257,10 @@ impl List {
     /// Removes a ciphertext; whether it was there.
     pub(super) fn remove(&mut self, ciphertext: u64) -> bool {
         let gap = self.behind_ciphertext(ciphertext);
-        if gap.index == 0 || self.ciphertext_before(gap) != ciphertext {
+        if gap.position == 0 || self.ciphertext_before(gap) != ciphertext {
             return false;
         }
-        self.chunks[gap.chunk].remove(gap.index - 1);
+        self.chunks[gap.chunk].remove(gap.position - 1);
         self.len -= 1;
         self.mend(gap.chunk);
         true
@@ -295,13 +297,13 @@ impl List {
     }
 
     fn walk_back(&self, gap: Gap) -> impl Iterator<Item = u64> {
-        let here = self.chunks.get(gap.chunk).map_or(&[][..], |chunk| &chunk.ciphertexts[..gap.index]);
+        let here = self.chunks.get(gap.chunk).map_or(&[][..], |chunk| &chunk.ciphertexts[..gap.position]);
         let earlier = self.chunks[..gap.chunk].iter().rev().flat_map(|chunk| chunk.ciphertexts.iter().rev());
         here.iter().rev().chain(earlier).copied()
     }
 
     fn walk(&self, gap: Gap) -> impl Iterator<Item = u64> {
-        let here = self.chunks.get(gap.chunk).map_or(&[][..], |chunk| &chunk.ciphertexts[gap.index..]);
+        let here = self.chunks.get(gap.chunk).map_or(&[][..], |chunk| &chunk.ciphertexts[gap.position..]);
         let later = self.chunks.iter().skip(gap.chunk + 1).flat_map(|chunk| &chunk.ciphertexts);
         here.iter().chain(later).copied()
     }
@@ -309,25 +311,25 @@ impl List {
     /// Writes `renewed` over the ciphertexts that start `before` of them before a gap; the old ones. The caller
     /// vouches that order holds.
     pub(super) fn rewrite(&mut self, gap: Gap, before: usize, renewed: &[u64]) -> Vec<u64> {
-        let (mut chunk, mut index) = (gap.chunk, gap.index);
+        let (mut chunk, mut position) = (gap.chunk, gap.position);
         let mut left = before;
-        while left > index {
-            left -= index;
+        while left > position {
+            left -= position;
             chunk -= 1;
-            index = self.chunks[chunk].ciphertexts.len();
+            position = self.chunks[chunk].ciphertexts.len();
         }
-        index -= left;
+        position -= left;
         let mut old = Vec::with_capacity(renewed.len());
         for ciphertext in renewed {
-            while index == self.chunks[chunk].ciphertexts.len() {
+            while position == self.chunks[chunk].ciphertexts.len() {
                 chunk += 1;
-                index = 0;
+                position = 0;
             }
-            old.push(std::mem::replace(&mut self.chunks[chunk].ciphertexts[index], *ciphertext));
-            if index == 0 {
+            old.push(std::mem::replace(&mut self.chunks[chunk].ciphertexts[position], *ciphertext));
+            if position == 0 {
                 self.first_ciphertexts[chunk] = *ciphertext;
             }
-            index += 1;
+            position += 1;
         }
         old
     }
@@ -351,14 +353,14 @@ impl List {
         let mut places = Vec::with_capacity(pairs.len());
         for (old, _) in pairs {
             let gap = self.behind_ciphertext(*old);
-            match gap.index.checked_sub(1) {
-                Some(index) if self.ciphertext_before(gap) == *old => places.push((gap.chunk, index)),
+            match gap.position.checked_sub(1) {
+                Some(position) if self.ciphertext_before(gap) == *old => places.push((gap.chunk, position)),
                 _ => return false,
             }
         }
-        for ((chunk, index), (_, new)) in places.into_iter().zip(pairs) {
-            self.chunks[chunk].ciphertexts[index] = *new;
-            if index == 0 {
+        for ((chunk, position), (_, new)) in places.into_iter().zip(pairs) {
+            self.chunks[chunk].ciphertexts[position] = *new;
+            if position == 0 {
                 self.first_ciphertexts[chunk] = *new;
             }
         }
