@@ -147,7 +147,7 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
 pub enum Found {
     /// Documents; their order does not matter where they are in none.
     Items(Vec<Item>),
-    /// How many.
+    /// Documents that match.
     Count(u64),
     /// A sum; none where no index has it.
     Sum(Option<i64>),

@@ -66,16 +66,16 @@ pub struct Line {
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum BisenError {
-    /// The enclave.
+    /// The enclave refused, or its host is gone.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The texts.
+    /// The texts cannot be indexed.
     #[error(transparent)]
     Index(#[from] IndexError),
     /// A process cannot be started or watched, or a text not read.
     #[error("{what}: {source}")]
     Io {
-        /// Which.
+        /// The process or file.
         what: String,
         /// What the operating system says.
         source: std::io::Error,

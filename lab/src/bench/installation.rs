@@ -19,7 +19,7 @@ pub enum ServiceError {
     /// A process cannot be started, or ends.
     #[error("{what}: {source}")]
     Process {
-        /// Which.
+        /// The program, or what it needs.
         what: String,
         /// What the operating system says.
         source: io::Error,
@@ -37,7 +37,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Its number.
+    /// The operating system's number of it.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -12,7 +12,6 @@ use arras_protocol::{Channel, OperationId, Protocol};
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, Standalone};
 use std::sync::Arc;
 
-/// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::ARX_RANGE,
     title: "ArxRange",

@@ -48,7 +48,6 @@ const TABLE3: Evaluated = Evaluated {
     ],
 };
 
-/// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::KERSCHBAUM_TUENO,
     title: "Kerschbaum-Tueno",

@@ -35,7 +35,6 @@ const TABLE3: Evaluated = Evaluated {
     )],
 };
 
-/// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::LOGARITHMIC_BRC,
     title: "Logarithmic-BRC",

@@ -51,7 +51,6 @@ const WHOLE_PATHS: &str =
 const WHOLE_BLOCKS: &str = "a block is a page of 4 KiB, sealed, and whole buckets of four of them travel both ways; a query \
                             fetches a path for every leaf of its range";
 
-/// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::PATH_ORAM,
     title: "Path ORAM",

@@ -67,7 +67,6 @@ const TABLE3: Evaluated = Evaluated {
 const CHUNKS: &str =
     "buffers are streamed in chunks of pages, not element by element, and both ends go down together";
 
-/// The row.
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::POPE,
     title: "POPE",

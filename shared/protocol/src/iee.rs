@@ -125,7 +125,7 @@ pub enum Incoming {
     Counter {
         /// The question's number.
         ask: AskId,
-        /// The value.
+        /// What the counter stood at; it only rises.
         value: u64,
     },
     /// What [`Outgoing::Attest`] asked for: a [`crate::evidence::Evidence`], which clients judge.

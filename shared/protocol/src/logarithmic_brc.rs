@@ -77,7 +77,7 @@ pub struct Others {
 pub enum Request {
     /// Adds pages to an instance that is being built; the first such request begins it.
     Build {
-        /// The index.
+        /// Whose instances are meant.
         index: IndexId,
         /// The instance.
         instance: InstanceId,
@@ -92,14 +92,14 @@ pub enum Request {
     },
     /// Drops all instances but these, complete ones that the client does not know of as well.
     Retain {
-        /// The index.
+        /// Whose instances are meant.
         index: IndexId,
         /// Those that stay.
         instances: Vec<InstanceId>,
     },
     /// Reads lists.
     Search {
-        /// The index.
+        /// Whose instances are meant.
         index: IndexId,
         /// The lists; at most [`TOKENS_MAX`].
         asked: Vec<Asked>,
@@ -108,7 +108,7 @@ pub enum Request {
     },
     /// Reads the first cells of lists: by what is in them a client proves that an instance has nothing in a range.
     Heads {
-        /// The index.
+        /// Whose instances are meant.
         index: IndexId,
         /// The lists; at most [`TOKENS_MAX`].
         asked: Vec<Asked>,

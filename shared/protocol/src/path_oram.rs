@@ -101,7 +101,7 @@ impl Shape {
 /// Buckets on their way back to the paths they came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteBack {
-    /// The paths.
+    /// The leaves that the paths end at.
     pub leaves: Vec<u32>,
     /// Their buckets, in the order of [`Shape::places`].
     pub buckets: Blob,

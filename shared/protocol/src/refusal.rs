@@ -37,7 +37,7 @@ pub enum Refusal {
     /// A circuit is not the one the labels are for (a repair was lost). Nothing was evaluated from there on.
     #[error("stale circuit")]
     Stale {
-        /// Where.
+        /// The node whose circuit it is.
         node: NodeId,
     },
     /// The index's ciphertexts are of another version than the request's. Nothing was applied.

@@ -48,7 +48,7 @@ pub enum Step {
     /// The steps of the parts that were uploaded for this write, in order;
     /// [`crate::Refusal::Incomplete`] if one is missing. The only step of a durable write.
     Parts {
-        /// How many.
+        /// Parts that were uploaded, numbered from 0.
         count: u32,
     },
 }

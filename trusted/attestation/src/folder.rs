@@ -15,9 +15,9 @@ pub const AUTHORITY: &str = "ca.pem";
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {what}")]
 pub struct FolderError {
-    /// The file.
+    /// The file, or the folder itself.
     pub path: PathBuf,
-    /// Why.
+    /// What is wrong with it, or what the operating system says.
     pub what: String,
 }
 

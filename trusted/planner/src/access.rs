@@ -11,7 +11,7 @@ use bson::{Bson, Document};
 pub enum Access {
     /// Terms of an ArxEq index.
     Eq {
-        /// The index.
+        /// One of the parts that the collection has.
         index: IndexId,
         /// The terms. None: nothing can match.
         values: Vec<Vec<Bson>>,
@@ -31,7 +31,7 @@ pub enum Access {
     Union(Vec<Access>),
     /// Terms of an EQunique index.
     Unique {
-        /// The index.
+        /// One of the parts that the collection has.
         index: IndexId,
         /// The terms. None: nothing can match.
         values: Vec<Vec<Bson>>,
@@ -57,7 +57,7 @@ impl Access {
 /// A range of an ArxRange index: one value for each of its first fields, an interval of the field after them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeAccess {
-    /// The index.
+    /// One of the parts that the collection has.
     pub index: IndexId,
     /// Values of the index's first fields; may be fewer than its equality fields.
     pub equal: Vec<Bson>,

@@ -155,19 +155,19 @@ impl OrderProtocol {
         kind_of(name).and_then(Self::of).ok_or_else(|| UnknownProtocol { name: name.to_owned() })
     }
 
-    /// What it is called.
+    /// What schemas, catalogs and `arras lab run` call it.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.kind.name
     }
 
-    /// Its row.
+    /// Its row in [`ALL`]: what it leaks and costs, and whether a field may have it.
     #[must_use]
     pub fn kind(self) -> &'static IndexKind {
         self.kind
     }
 
-    /// Its keys.
+    /// Widths and fields that an index of it may have.
     #[must_use]
     pub fn keys(self) -> OrderedKeys {
         self.keys
@@ -217,7 +217,7 @@ impl Hash for OrderProtocol {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no protocol of this build that gives an order is called \"{name}\"; there are {}", names())]
 pub struct UnknownProtocol {
-    /// The name.
+    /// What was asked for, as it was spelled.
     pub name: String,
 }
 

@@ -37,9 +37,9 @@ pub enum RequestError {
         "cannot make index '{name}': kind {kind} on field '{field}' is not supported over encrypted data; use 1, -1, \"hashed\" or \"text\""
     )]
     Kind {
-        /// The index.
+        /// What the application called the index.
         name: String,
-        /// The field.
+        /// The path of the field, as the key pattern has it.
         field: String,
         /// What was asked for.
         kind: String,
@@ -47,7 +47,7 @@ pub enum RequestError {
     /// The key pattern is empty or names an impossible path.
     #[error("cannot make index '{name}': its key pattern {what}")]
     Key {
-        /// The index.
+        /// What the application called the index.
         name: String,
         /// What is wrong with it.
         what: &'static str,
@@ -66,11 +66,11 @@ pub enum RequestError {
     /// The protocol that is to give its order cannot.
     #[error("cannot make index '{name}': order = \"{order}\" of field '{field}': {why}")]
     Order {
-        /// The index.
+        /// What the application called the index.
         name: String,
-        /// The field.
+        /// The path of the field, as the key pattern has it.
         field: String,
-        /// The protocol.
+        /// The protocol that was asked for, or the default.
         order: String,
         /// Why not.
         why: String,
@@ -78,9 +78,9 @@ pub enum RequestError {
     /// An option that would change results, or a malformed one of ours.
     #[error("cannot make index '{name}': option {option} {what}")]
     Option {
-        /// The index.
+        /// What the application called the index.
         name: String,
-        /// The option.
+        /// The option's key in the request.
         option: &'static str,
         /// What is wrong, and what is allowed.
         what: &'static str,
@@ -303,7 +303,7 @@ fn check_order(
 /// A field whose ranges and order one protocol serves, where another is called for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolChange {
-    /// The field.
+    /// The path of the field, with dots.
     pub field: String,
     /// Which one serves it.
     pub there: OrderProtocol,

@@ -30,17 +30,17 @@ pub enum TooManyTerms {
         "the field '{field}' has {values} values for {index}; a document may have {TERMS_MAX} in one index"
     )]
     Values {
-        /// The field.
+        /// The path of the field, with dots.
         field: String,
         /// How many different values it has, array elements included.
         values: usize,
-        /// The index.
+        /// The index as plans show it: its kind and fields.
         index: String,
     },
     /// Several fields have several values, and too many combinations.
     #[error("the fields of {index} have more than {TERMS_MAX} combinations of values")]
     Combinations {
-        /// The index.
+        /// The index as plans show it: its kind and fields.
         index: String,
     },
     /// Two fields have arrays that are not within one array (MongoDB's error 171).

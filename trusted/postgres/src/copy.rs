@@ -19,7 +19,7 @@ pub struct Line {
     pub number: u64,
     /// What the line begins with.
     pub shown: String,
-    /// Its fields.
+    /// What lies between its delimiters, unescaped; none for NULL.
     pub row: Row,
 }
 

@@ -309,7 +309,7 @@ impl Verb {
 pub struct Computation {
     /// What it is a value of, whose type it must have.
     pub column: Arc<Encryption>,
-    /// How.
+    /// What it is computed by, on the plaintext.
     pub expression: Expression,
 }
 

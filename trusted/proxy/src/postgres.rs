@@ -60,7 +60,7 @@ impl std::fmt::Debug for Url {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// The name.
+    /// What a client gives as `user`; named once in the list.
     pub name: String,
     /// What the password is checked by, as in PostgreSQL's `pg_authid.rolpassword`.
     pub verifier: String,

@@ -58,7 +58,7 @@ impl ArxEq {
         }
     }
 
-    /// The index.
+    /// What the server knows it by.
     #[must_use]
     pub fn index(&self) -> IndexId {
         self.index

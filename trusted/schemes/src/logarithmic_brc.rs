@@ -144,7 +144,7 @@ impl Parameters {
     }
 }
 
-/// The index.
+/// The client half: knows which instances there are, and what keys each has.
 pub struct LogarithmicBrc<C> {
     index: IndexId,
     parameters: Parameters,

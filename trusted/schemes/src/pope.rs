@@ -70,7 +70,7 @@ const ENTRIES_MAX: usize = 1 << 16;
 pub struct Keyed<'a> {
     /// What the server knows it by.
     pub index: IndexId,
-    /// Its key.
+    /// What the keys of its elements are derived from.
     pub key: &'a Key,
     /// The width of its values.
     pub width: Width,

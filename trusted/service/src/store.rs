@@ -56,7 +56,7 @@ pub struct IndexBuild {
 pub struct WriteFailure {
     /// Position of the document (or statement) in the request.
     pub index: usize,
-    /// Why.
+    /// What the front end reports for this one.
     pub error: ServiceError,
 }
 

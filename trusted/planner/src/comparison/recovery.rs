@@ -12,9 +12,9 @@ const MEASURED: &str = include_str!("../../measured/recovery.csv");
 pub struct Recovery {
     /// The data set.
     pub data: String,
-    /// The protocol.
+    /// The kind of index that was attacked, as [`crate::kinds`] names it.
     pub protocol: String,
-    /// The attack.
+    /// What was carried out, as `arras lab attack` names it.
     pub attack: String,
     /// Who carries it out.
     pub adversary: Adversary,

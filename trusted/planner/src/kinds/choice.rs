@@ -136,7 +136,7 @@ pub fn obstacle(kind: &IndexKind, need: &Need) -> Option<String> {
 /// A kind of index beside the others for one need.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Which.
+    /// What a field's `order` would name.
     pub protocol: OrderProtocol,
     /// Why it cannot be taken, if it cannot.
     pub obstacle: Option<String>,

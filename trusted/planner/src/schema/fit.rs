@@ -16,7 +16,7 @@ const DOUBLE_EXACT: i64 = 1 << 53;
 /// What is declared of a field and does not hold for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// The field.
+    /// The path of the field, with dots.
     pub field: String,
     /// What is declared.
     pub declared: Declared,
@@ -27,7 +27,7 @@ pub struct Misfit {
 /// What is declared of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declared {
-    /// Their type.
+    /// All are of one type.
     Type(FieldType),
     /// Their length, in bytes.
     MaxBytes(u32),

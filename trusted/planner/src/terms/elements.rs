@@ -10,7 +10,7 @@ struct SharedArray<'d> {
     /// Which of the fields.
     within: Vec<bool>,
     elements: &'d [Bson],
-    /// Its path.
+    /// The path from the document to the array.
     names: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ use arras_protocol::mope::Label;
 /// too old to see the label's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {
-    /// The label.
+    /// What the value is ordered by in the database, in that epoch.
     pub label: Label,
     /// How often labels of the column had changed.
     pub epoch: i64,

@@ -30,7 +30,7 @@ pub enum ConnectError {
     /// Nothing listens there, or the network does not lead there.
     #[error("{address}: {source}; is arras-server running there?")]
     Unreachable {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
         /// What the operating system says.
         source: io::Error,
@@ -38,7 +38,7 @@ pub enum ConnectError {
     /// Something listens, and is silent.
     #[error("{address}: no answer within {limit_ms} ms")]
     Silent {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
         /// How long it was waited.
         limit_ms: u64,
@@ -46,7 +46,7 @@ pub enum ConnectError {
     /// Something listens, and the connection to it broke before the greeting was over.
     #[error("{address}: {what}")]
     Interrupted {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
         /// What happened.
         what: String,
@@ -54,7 +54,7 @@ pub enum ConnectError {
     /// One side does not accept the other's certificate, or it is no TLS server.
     #[error("{address}: {what}")]
     Tls {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
         /// What is wrong, and what to do.
         what: String,
@@ -64,7 +64,7 @@ pub enum ConnectError {
         "{address}: the server speaks protocol version {theirs}, this proxy {ours}; update the older one"
     )]
     Version {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
         /// This proxy's.
         ours: u16,
@@ -77,7 +77,7 @@ pub enum ConnectError {
          which ends the other's writes for good"
     )]
     Leased {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
     },
     /// The server's history and this proxy's are not one.
@@ -86,7 +86,7 @@ pub enum ConnectError {
     /// The server declined the greeting for another reason.
     #[error("{address}: the server refused the connection: {refusal}")]
     Refused {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
         /// Its reason.
         refusal: Refusal,
@@ -94,15 +94,15 @@ pub enum ConnectError {
     /// The server has the data of another deployment.
     #[error("{address}: the server holds another database than this proxy's; check its --data-dir")]
     OtherDatabase {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
     },
     /// What listens there does not keep to the protocol.
     #[error("{address}: the server broke the protocol: {what}")]
     Malformed {
-        /// Where.
+        /// Host and port, as configured.
         address: String,
-        /// How.
+        /// What of the protocol was broken.
         what: String,
     },
 }

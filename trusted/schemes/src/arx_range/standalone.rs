@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The index and the numbering of its writes.
 #[derive(Debug)]
 pub struct Standalone<C> {
-    /// The index.
+    /// The client half, whose steps are written here.
     pub index: Arc<ArxRange<C>>,
     channel: Arc<C>,
     epoch: u64,

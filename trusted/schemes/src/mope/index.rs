@@ -49,7 +49,7 @@ const ENTRY_BYTES: usize = 4096;
 pub struct Making<'m> {
     /// What the server knows it by.
     pub index: IndexId,
-    /// Its key.
+    /// What the keys of its tree, entries and proofs are derived from.
     pub key: &'m Key,
     /// Its keys' width.
     pub width: Width,

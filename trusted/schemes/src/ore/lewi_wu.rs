@@ -53,7 +53,7 @@ pub enum BlockBits {
 }
 
 impl BlockBits {
-    /// The number.
+    /// In bits, as the public scheme carries it.
     #[must_use]
     pub const fn bits(self) -> u8 {
         match self {

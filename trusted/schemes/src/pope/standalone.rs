@@ -21,7 +21,7 @@ const TOMBSTONES_MAX: usize = 16;
 /// Times that a change is made anew because others have superseded its epoch.
 const ATTEMPTS_MAX: usize = 64;
 
-/// The index.
+/// The client half, and the numbering of its own writes.
 pub struct Standalone<C> {
     half: Pope<C>,
     page_bytes: u32,

@@ -65,7 +65,7 @@ pub struct Counts {
 /// What could not be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
-    /// Where.
+    /// The file or folder.
     pub path: PathBuf,
     /// What the operating system says.
     pub what: String,
@@ -100,7 +100,7 @@ pub enum IndexError {
     /// What was to be indexed is not there: it may be on a disk that is not. Nothing was changed.
     #[error("{path}: {source}")]
     NoPath {
-        /// What.
+        /// The file or folder that was named.
         path: PathBuf,
         /// What the operating system says.
         source: io::Error,
