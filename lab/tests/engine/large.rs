@@ -6,7 +6,7 @@ use arras_lab::channel::Direct;
 use arras_planner::terms::TERMS_MAX;
 use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Blob, Channel, CollectionId, OperationId, Refusal, codec, documents};
-use arras_schemes::arx_eq::occurrences::Held;
+use arras_schemes::contract::Held;
 use arras_schemes::padding::pad_in_proportion;
 use arras_server::Backend;
 use arras_service::store::Store;

@@ -15,8 +15,6 @@ use arras_documents::limits::Measured;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_records::{IndexTerms, OpenDocument};
-use arras_schemes::arx_eq::occurrences::Occurrences;
-use arras_schemes::arx_eq::staging;
 use arras_schemes::contract::{self, RowChange, Serves, Staged, State, StateChange};
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;
@@ -29,7 +27,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
 
-/// Index id and counter slot to the record of a value's entries ([`Occurrences::encode`]); none for a value without.
+/// Index id and what the index calls it by to a record of an index: of an equality index that of a value's entries, none for a
+/// value without.
 pub(super) const COUNTERS: Table = Table("counters");
 
 /// A change of one document.
@@ -58,6 +57,11 @@ impl Steps {
         self.of_indexes.entries.extend(entries);
         self.of_indexes.ordered.extend(ordered);
         self.of_indexes.removed.extend(removed);
+    }
+
+    /// Adds a step of documents.
+    pub(super) fn put(&mut self, step: Step) {
+        self.documents.push(step);
     }
 
     /// All of them. What takes effect together is permuted: an array's elements, the values of an index and the
@@ -162,7 +166,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         changes: Vec<(Arc<IndexPart>, Vec<RowChange>)>,
     ) -> Result<Vec<Staged>, ServiceError> {
-        let state: Arc<dyn State> = Arc::clone(&self.local) as Arc<dyn State>;
+        let state = self.state();
         let mut placed = Vec::with_capacity(changes.len());
         for (part, changes) in changes {
             // One that is not changed is not waited for.
@@ -270,23 +274,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         changes.into_iter().map(change).collect()
     }
 
-    /// The record of a value's entries, as it was last recorded; none if the value has no entries.
-    pub(super) fn occurrences(&self, name: &[u8]) -> Result<Option<Occurrences>, ServiceError> {
-        staging::recorded(&*self.local, name).map_err(error::index)
-    }
-
-    /// The same for many values at once.
-    pub(super) fn occurrences_of(&self, names: &[Vec<u8>]) -> Result<Vec<Option<Occurrences>>, ServiceError> {
-        let records: Vec<Option<Vec<u8>>> =
-            self.local.get_many_as_named(COUNTERS, names).map_err(error::local)?;
-        let opened = records.iter().map(|record| staging::of_record(record.as_deref()));
-        opened.collect::<Result<_, _>>().map_err(error::index)
+    /// The same records, as indexes read them.
+    pub(super) fn state(&self) -> Arc<dyn State> {
+        Arc::clone(&self.local) as Arc<dyn State>
     }
 }
 
 impl<S: Storage> State for LocalStore<S> {
     fn read(&self, name: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         self.get_as_named(COUNTERS, name).map_err(|error| IndexError::State(error.to_string()))
+    }
+
+    fn read_many(&self, names: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, IndexError> {
+        self.get_many_as_named(COUNTERS, names).map_err(|error| IndexError::State(error.to_string()))
     }
 
     fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError> {
@@ -299,7 +299,7 @@ impl<S: Storage> State for LocalStore<S> {
 }
 
 fn is_range(part: &IndexPart) -> bool {
-    matches!(part.half.serves(), Serves::Range)
+    part.half.serves() == Serves::Range
 }
 
 /// Whether a write was applied; none if nobody knows.
@@ -365,7 +365,7 @@ fn document_steps(
             }
             None => documents::Change::Delete { collection: id, row: revision.row },
         };
-        steps.documents.push(Step::Documents(change));
+        steps.put(Step::Documents(change));
     }
     Ok(())
 }

@@ -121,6 +121,14 @@ pub(super) fn index(error: IndexError) -> ServiceError {
     }
 }
 
+/// The same of what an index answered about values of a collection.
+pub(super) fn answer(ns: &Namespace, error: IndexError) -> ServiceError {
+    match error {
+        IndexError::Contradicted(what) => lying(ns, what),
+        error => index(error),
+    }
+}
+
 pub(super) fn open(error: OpenFailed) -> ServiceError {
     of(Fault::Peer, error.to_string())
 }

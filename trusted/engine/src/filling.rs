@@ -16,7 +16,7 @@ use arras_documents::limits::Measured;
 use arras_protocol::IndexId;
 use arras_records::OpenDocument;
 use arras_schemes::arx_range::RangeEntry;
-use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, State, Terms};
+use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, Terms};
 use arras_service::ServiceError;
 use arras_storage::Storage;
 use rand::seq::SliceRandom;
@@ -92,7 +92,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), ServiceError> {
         let parts = collection.parts().into_iter().filter(|part| filling.contains(&part.id));
         let (ranges, others): (Vec<_>, Vec<_>) =
-            parts.partition(|part: &Arc<IndexPart>| matches!(part.half.serves(), Serves::Range));
+            parts.partition(|part: &Arc<IndexPart>| part.half.serves() == Serves::Range);
         let mut gathered: Vec<Gathered> =
             ranges.into_iter().map(|part| Gathered { part, entries: Vec::new() }).collect();
         let total = self.document_count(collection)?;
@@ -194,7 +194,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let changes = entries.into_iter().map(change).collect();
         let place = Arc::clone(half).place().await;
-        let staged = Arc::clone(half).stage(place, changes, Arc::clone(&self.local) as Arc<dyn State>).await;
+        let staged = Arc::clone(half).stage(place, changes, self.state()).await;
         let mut staged = staged.map_err(error::index)?;
         self.precede(&mut staged).await?;
         let mut steps = Steps::default();

@@ -10,12 +10,12 @@ use arras_keys::{Key, Purpose};
 use arras_planner::physical::PhysicalIndex;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
-use arras_schemes::arx_eq::ArxEq;
+use arras_schemes::arx_eq::ArxEqIndex;
 use arras_schemes::arx_range::Epochs;
 use arras_schemes::contract::{EncryptedIndex, State};
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;
-use arras_schemes::unique::UniqueLabels;
+use arras_schemes::unique::UniqueIndex;
 use arras_service::store::IndexDefinition;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -119,11 +119,12 @@ pub struct Opening<'o, C> {
 impl<C: ServerChannel> Opening<'_, C> {
     /// The keyed half of a part, its client state loaded.
     async fn half(&self, part: &IndexPartRecord, key: Key) -> Result<Arc<dyn EncryptedIndex>, IndexError> {
+        let channel = Arc::clone(self.channel);
         Ok(match &part.physical {
-            PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(part.id, &key)),
-            PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, &key)),
+            PhysicalIndex::Unique { .. } => Arc::new(UniqueIndex::new(channel, part.id, &key)),
+            PhysicalIndex::Eq { .. } => Arc::new(ArxEqIndex::new(channel, part.id, &key)),
             PhysicalIndex::Range { .. } => {
-                let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
+                let epochs = Arc::clone(self.epochs);
                 let (range, starts) = (self.range, self.starts);
                 let random = self.state.randomness().clone();
                 let making = Making { part: part.clone(), key, channel, epochs, range, starts, random };

@@ -12,12 +12,10 @@ use super::ledger::Ledger;
 use super::local::LocalStore;
 use super::{OpenError, terms};
 use arras_keys::Keyring;
-use arras_protocol::{Channel, ChannelError, IndexId, RowId, arx_eq, documents, unique};
+use arras_protocol::{Channel, ChannelError, RowId, documents};
 use arras_records::OpenDocument;
-use arras_schemes::arx_eq::occurrences::Occurrences;
-use arras_schemes::arx_eq::{self as client, ArxEq};
 use arras_schemes::arx_range::Epochs;
-use arras_schemes::contract::Serves;
+use arras_schemes::contract::{Difference, Serves};
 use arras_schemes::error::IndexError;
 use arras_storage::Storage;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +51,8 @@ enum Expected {
 impl Expected {
     fn of(part: &IndexPart) -> Self {
         match part.half.serves() {
-            Serves::Unique(_) => Self::Unique { lacking: 0 },
-            Serves::Equality(_) => Self::Eq(BTreeMap::new()),
+            Serves::Unique => Self::Unique { lacking: 0 },
+            Serves::Equality => Self::Eq(BTreeMap::new()),
             Serves::Range => Self::Range(BTreeSet::new()),
         }
     }
@@ -127,10 +125,10 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
         self.read(&collection, &mut parts).await?;
         for (name, part, expected) in parts {
             let wrong = match expected {
-                Expected::Unique { lacking } => (lacking > 0).then(|| lacks(lacking)),
-                Expected::Eq(values) => match part.half.serves() {
-                    Serves::Equality(half) => self.equality(half, values).await?,
-                    Serves::Unique(_) | Serves::Range => None,
+                Expected::Unique { lacking } => describe(Difference { lacking, ..Difference::default() }),
+                Expected::Eq(values) => match Arc::clone(&part.half).equality() {
+                    Some(half) => describe(half.inspect(values, self.local).await?),
+                    None => None,
                 },
                 Expected::Range(entries) => range(&part, &entries).await?,
             };
@@ -170,7 +168,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
                 }
             }
             for (name, part, expected) in parts.iter_mut() {
-                if let Err(wrong) = self.note(part, &opened, expected).await? {
+                if let Err(wrong) = note(part, &opened, expected).await? {
                     self.found.wrong.push(format!("index {name}: {wrong}"));
                 }
             }
@@ -182,105 +180,46 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
             }
         }
     }
+}
 
-    /// Adds what some documents say of an index. The inner error is a finding.
-    async fn note(
-        &self,
-        part: &IndexPart,
-        documents: &[OpenDocument],
-        expected: &mut Expected,
-    ) -> Result<Result<(), String>, OpenError> {
-        let mut labels = Vec::new();
-        for document in documents {
-            let row = document.row;
-            let entries = match terms::of(part, &document.document) {
-                Ok(entries) => entries,
-                Err(error) => return Ok(Err(error.to_string())),
-            };
-            match (part.half.serves(), &mut *expected) {
-                (Serves::Unique(half), Expected::Unique { .. }) => {
-                    labels.extend(entries.terms.keys().map(|value| (half.label(value), row)));
+/// Adds what some documents say of an index. The inner error is a finding.
+async fn note(
+    part: &IndexPart,
+    documents: &[OpenDocument],
+    expected: &mut Expected,
+) -> Result<Result<(), String>, OpenError> {
+    let mut unique = Vec::new();
+    for document in documents {
+        let row = document.row;
+        let entries = match terms::of(part, &document.document) {
+            Ok(entries) => entries,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        match &mut *expected {
+            Expected::Unique { .. } => unique.extend(entries.terms.into_keys().map(|value| (value, row))),
+            Expected::Eq(values) => {
+                if document.terms.of(part.id).len() != entries.terms.len() {
+                    return Ok(Err("a document's header has not one counter for each value".into()));
                 }
-                (Serves::Equality(half), Expected::Eq(values)) => {
-                    if document.terms.of(half.index()).len() != entries.terms.len() {
-                        return Ok(Err("a document's header has not one counter for each value".into()));
-                    }
-                    for value in entries.terms.into_keys() {
-                        values.entry(value).or_default().push(row);
-                    }
+                for value in entries.terms.into_keys() {
+                    values.entry(value).or_default().push(row);
                 }
-                (Serves::Range, Expected::Range(held)) => {
-                    held.extend(entries.terms.into_keys().map(|key| (key, row)));
-                }
-                (Serves::Unique(_) | Serves::Equality(_) | Serves::Range, _) => {}
             }
+            Expected::Range(held) => held.extend(entries.terms.into_keys().map(|key| (key, row))),
         }
-        if let Expected::Unique { lacking } = expected {
-            *lacking += self.unique(part, labels).await?;
-        }
-        Ok(Ok(()))
     }
+    if let Expected::Unique { lacking } = expected {
+        *lacking += misled(part, unique).await?;
+    }
+    Ok(Ok(()))
+}
 
-    /// How many labels do not lead to their rows.
-    async fn unique(&self, part: &IndexPart, labels: Vec<(unique::Label, RowId)>) -> Result<u64, OpenError> {
-        let asked_for = labels.iter().map(|(label, _)| *label).collect();
-        let request = unique::Request { index: part.id, labels: asked_for };
-        let reply = asked(Channel::<unique::Unique>::call(&**self.channel, request).await)?;
-        if reply.rows.len() != labels.len() {
-            return Err(IndexError::Peer("not the labels asked for").into());
-        }
-        let wrong = reply.rows.iter().zip(&labels).filter(|(found, (_, row))| **found != Some(*row));
-        Ok(wrong.count() as u64)
-    }
-
-    /// What an equality index holds against what it must.
-    async fn equality(
-        &self,
-        half: &ArxEq,
-        values: BTreeMap<Vec<u8>, Vec<RowId>>,
-    ) -> Result<Option<String>, OpenError> {
-        let (mut lacking, mut foreign, mut unrecorded) = (0, 0, 0);
-        // Of values that documents have: found, or not looked for.
-        let mut known = 0;
-        for (value, mut wanted) in values {
-            let name = half.record_name(&value);
-            let record: Option<Vec<u8>> = self.local.get_as_named(COUNTERS, &name)?;
-            let Some(occurrences) = record.and_then(|record| Occurrences::decode(&record).ok()) else {
-                unrecorded += 1;
-                known += wanted.len() as u64;
-                continue;
-            };
-            let mut held = Vec::new();
-            for search in client::searches(vec![half.tokens(&value, &occurrences)]) {
-                let request = arx_eq::Request { index: half.index(), values: search };
-                let reply = asked(Channel::<arx_eq::ArxEq>::call(&**self.channel, request).await)?;
-                held.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
-            }
-            known += held.len() as u64;
-            wanted.sort_unstable();
-            held.sort_unstable();
-            let (wanted, held): (BTreeSet<_>, BTreeSet<_>) = (numbered(wanted), numbered(held));
-            lacking += wanted.difference(&held).count() as u64;
-            foreign += held.difference(&wanted).count() as u64;
-        }
-        foreign += self.entries(half.index()).await?.saturating_sub(known);
-        Ok(describe(lacking, foreign, unrecorded))
-    }
-
-    /// How many entries an equality index has.
-    async fn entries(&self, index: IndexId) -> Result<u64, OpenError> {
-        let (mut entries, mut after) = (0, None);
-        loop {
-            let request = arx_eq::EntriesRequest { index, after };
-            let page = asked(Channel::<arx_eq::Entries>::call(&**self.channel, request).await)?;
-            entries += u64::from(page.entries);
-            match page.last {
-                None => return Ok(entries),
-                Some(last) if after < Some(last) => after = Some(last),
-                Some(_) => return Err(IndexError::Peer("a count of entries does not go on").into()),
-            }
-        }
-    }
+/// How many values do not lead to their rows.
+async fn misled(part: &IndexPart, values: Vec<(Vec<u8>, RowId)>) -> Result<u64, OpenError> {
+    let Some(half) = Arc::clone(&part.half).unique() else { return Ok(0) };
+    let (values, rows): (Vec<_>, Vec<_>) = values.into_iter().unzip();
+    let holders = half.holders(values).await?;
+    Ok(holders.iter().zip(&rows).filter(|(holder, row)| **holder != Some(**row)).count() as u64)
 }
 
 /// What a range index holds against what it must.
@@ -295,27 +234,17 @@ async fn range(part: &IndexPart, entries: &BTreeSet<(Vec<u8>, RowId)>) -> Result
     }
 }
 
-/// Sorted rows, each with its number among its equals: a set that tells repeats.
-fn numbered(rows: Vec<RowId>) -> BTreeSet<(RowId, usize)> {
-    let mut numbered = BTreeSet::new();
-    for row in rows {
-        let number = numbered.range((row, 0)..=(row, usize::MAX)).count();
-        numbered.insert((row, number));
-    }
-    numbered
-}
-
-fn lacks(lacking: u64) -> String {
-    format!("{lacking} entries that documents call for are not there")
-}
-
 fn difference(wanted: &BTreeSet<(Vec<u8>, RowId)>, held: &BTreeSet<(Vec<u8>, RowId)>) -> Option<String> {
-    describe(wanted.difference(held).count() as u64, held.difference(wanted).count() as u64, 0)
+    describe(Difference {
+        lacking: wanted.difference(held).count() as u64,
+        foreign: held.difference(wanted).count() as u64,
+        unrecorded: 0,
+    })
 }
 
-fn describe(lacking: u64, foreign: u64, unrecorded: u64) -> Option<String> {
+fn describe(Difference { lacking, foreign, unrecorded }: Difference) -> Option<String> {
     let told = [
-        (lacking > 0).then(|| lacks(lacking)),
+        (lacking > 0).then(|| format!("{lacking} entries that documents call for are not there")),
         (foreign > 0).then(|| format!("{foreign} entries belong to no document")),
         (unrecorded > 0).then(|| format!("{unrecorded} values have no record of their entries in the proxy")),
     ];

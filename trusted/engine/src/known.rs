@@ -5,12 +5,10 @@ use super::Shared;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::IndexPart;
-use super::values::Occurrences;
 use arras_planner::access::KeyBounds;
 use arras_planner::cost::Entries;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
-use arras_schemes::contract::Serves;
 use arras_storage::Storage;
 use bson::Bson;
 use std::sync::Arc;
@@ -43,17 +41,14 @@ impl<S: Storage, C> std::fmt::Debug for Known<'_, S, C> {
 
 impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
     fn of_terms(&self, index: IndexId, terms: &[Vec<Bson>]) -> Option<u64> {
-        let Serves::Equality(half) = self.part(index)?.half.serves() else {
-            return None;
-        };
+        let half = Arc::clone(&self.part(index)?.half).equality()?;
         let every = terms.len().div_ceil(VALUES_LOOKED_UP).max(1);
         let sample = terms.iter().step_by(every);
-        let records: Vec<Vec<u8>> = sample.map(|term| half.record_name(&equality_bytes(term))).collect();
+        let values: Vec<Vec<u8>> = sample.map(|term| equality_bytes(term)).collect();
         // What cannot be read is said by the search itself.
-        let found = self.shared.occurrences_of(&records).ok()?;
-        let live = found.iter().flatten().map(Occurrences::live);
-        let entries = live.fold(0_u64, u64::saturating_add);
-        let all = u128::from(entries) * terms.len() as u128 / records.len().max(1) as u128;
+        let found = half.on_record(&values, &*self.shared.local).ok()?;
+        let entries = found.iter().fold(0_u64, |sum, value| sum.saturating_add(value.entries));
+        let all = u128::from(entries) * terms.len() as u128 / values.len().max(1) as u128;
         Some(u64::try_from(all).unwrap_or(u64::MAX))
     }
 

@@ -249,22 +249,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return Ok(None);
         }
         let count = match (&plan.access, part.half.serves()) {
-            (Access::Eq { values, .. }, Serves::Equality(half)) => {
-                // Values that are equal have one term.
-                let terms: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
-                let watch = self.intents.ledger.watch();
-                let mut count = 0_u64;
-                for term in &terms {
-                    let name = half.record_name(term);
-                    let record = self.occurrences(&name)?;
-                    // A record changes before its write is applied: what it says then nobody else can see yet.
-                    if watch.entered(&name) != Explained::No {
-                        return Ok(None);
-                    }
-                    count = count.saturating_add(record.map_or(0, |occurrences| occurrences.live()));
-                }
-                count
-            }
+            (Access::Eq { values, .. }, Serves::Equality) => match self.count_on_record(&part, values)? {
+                Some(count) => count,
+                None => return Ok(None),
+            },
             (Access::Range(range), Serves::Range) => {
                 let mut rows = RangeRows::begin(self, collection, range, None).await?;
                 let mut count = 0_u64;
@@ -273,9 +261,22 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
                 count
             }
-            (_, Serves::Unique(_) | Serves::Equality(_) | Serves::Range) => return Ok(None),
+            (_, Serves::Unique | Serves::Equality | Serves::Range) => return Ok(None),
         };
         Ok((marks.is_as_planned(&part) && !self.intents.in_doubt()).then_some(count))
+    }
+
+    /// How many entries some values have by their records; none if a write of one of them is under way, or was.
+    fn count_on_record(&self, part: &IndexPart, values: &[Vec<Bson>]) -> Result<Option<u64>, ServiceError> {
+        let Some(half) = Arc::clone(&part.half).equality() else { return Ok(None) };
+        // Values that are equal have one term.
+        let terms: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
+        let terms: Vec<Vec<u8>> = terms.into_iter().collect();
+        let watch = self.intents.ledger.watch();
+        let found = half.on_record(&terms, &*self.local).map_err(error::index)?;
+        // A record changes before its write is applied: what it says then nobody else can see yet.
+        let is_known = found.iter().all(|value| watch.entered(&value.name) == Explained::No);
+        Ok(is_known.then(|| found.iter().fold(0_u64, |sum, value| sum.saturating_add(value.entries))))
     }
 
     /// How a query would run.

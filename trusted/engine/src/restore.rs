@@ -159,7 +159,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 /// Records of the equality parts of an index.
 fn parts_to_replace(records: &[IndexRecord], position: usize, live: &LiveIndex) -> Vec<IndexPartRecord> {
     let parts = records.get(position).map(|record| record.parts.as_slice()).unwrap_or_default();
-    let is_eq = |part: &Arc<IndexPart>| matches!(part.half.serves(), Serves::Equality(_));
+    let is_eq = |part: &Arc<IndexPart>| part.half.serves() == Serves::Equality;
     parts.iter().zip(&live.parts).filter(|(_, part)| is_eq(part)).map(|(record, _)| record.clone()).collect()
 }
 
@@ -167,8 +167,8 @@ fn parts_to_replace(records: &[IndexRecord], position: usize, live: &LiveIndex) 
 fn in_place(old: &LiveIndex, fresh: &LiveIndex) -> LiveIndex {
     let mut made = fresh.parts.iter();
     let replaced = |part: &Arc<IndexPart>| match part.half.serves() {
-        Serves::Equality(_) => Arc::clone(made.next().unwrap_or(part)),
-        Serves::Unique(_) | Serves::Range => Arc::clone(part),
+        Serves::Equality => Arc::clone(made.next().unwrap_or(part)),
+        Serves::Unique | Serves::Range => Arc::clone(part),
     };
     LiveIndex {
         request: old.request.clone(),

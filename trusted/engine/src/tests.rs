@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::apply::COUNTERS;
+use crate::index::IndexPart;
 use arras_keys::{Key, Unlock, create_key_file};
 use arras_protocol::{Channel, ChannelError, CollectionId, OperationId, Protocol};
+use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_storage::Memory;
 use bson::{Bson, Document};
 use rand::rngs::StdRng;
@@ -68,6 +71,25 @@ impl World {
         self.shared.intents.counted(collection.id, documents);
         collection
     }
+}
+
+impl World {
+    /// The record of a value of an equality index is this from now on.
+    pub(crate) fn record(&self, part: &IndexPart, value: &[u8], occurrences: &Occurrences) {
+        let local = &self.shared.local;
+        let half = Arc::clone(&part.half).equality().expect("an equality index");
+        let name = half.on_record(&[value.to_vec()], &**local).unwrap().remove(0).name;
+        local
+            .apply(&[local.set_as_named(COUNTERS, name, &occurrences.encode())], Durability::Relaxed)
+            .unwrap();
+    }
+}
+
+/// Of a value that has so many entries.
+pub(crate) fn occurrences(entries: u64) -> Occurrences {
+    let mut occurrences = Occurrences::new(&mut rand::rng());
+    (0..entries).for_each(|_| assert!(occurrences.take().is_some()));
+    occurrences
 }
 
 pub(crate) fn ns(collection: &str) -> Namespace {

@@ -8,20 +8,29 @@ use super::index::{IndexPart, LiveIndex};
 use super::{error, terms};
 use arras_documents::shown::shown_document;
 use arras_planner::terms::{self as planner, equality_bytes};
-use arras_protocol::{Channel, IndexId, RowId, documents, unique};
+use arras_protocol::{Channel, IndexId, RowId, documents};
 use arras_schemes::contract::Serves;
 use arras_service::store::Namespace;
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::{Bson, Document, doc};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Labels and rows that a write has claimed so far.
+/// Rows that have the values of each unique index.
+pub(super) type Holders = HashMap<IndexId, HashMap<Vec<u8>, RowId>>;
+
+/// Rows and values that a write has claimed so far.
 #[derive(Default)]
 pub(super) struct Claims {
     pub(super) rows: HashSet<RowId>,
-    pub(super) labels: HashMap<(IndexId, unique::Label), RowId>,
+    pub(super) holders: Holders,
+}
+
+impl Claims {
+    fn holder(&self, index: IndexId, value: &[u8]) -> Option<RowId> {
+        self.holders.get(&index)?.get(value).copied()
+    }
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
@@ -34,36 +43,32 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Vec<Option<ServiceError>>, ServiceError> {
         let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
         let mut conflicts: Vec<Option<ServiceError>> = Vec::with_capacity(revisions.len());
-        let mut labelled = Vec::new();
+        let mut constrained = Vec::new();
         for index in collection.indexes().iter() {
-            for part in &index.parts {
-                let Serves::Unique(labels) = part.half.serves() else {
-                    continue;
-                };
-                let labels = |document: Option<&Document>| {
+            for part in index.parts.iter().filter(|part| part.half.serves() == Serves::Unique) {
+                let values = |document: Option<&Document>| {
                     let terms = document.map(|document| terms::of(part, document)).transpose();
                     let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
-                    Ok::<_, ServiceError>(
-                        terms.terms.keys().map(|value| labels.label(value)).collect::<Vec<_>>(),
-                    )
+                    Ok::<Vec<Vec<u8>>, ServiceError>(terms.terms.into_keys().collect())
                 };
                 let mut of_revisions = Vec::with_capacity(revisions.len());
                 for revision in revisions {
-                    let old = labels(revision.old.as_ref().map(|old| &old.document))?;
-                    let taken = labels(revision.new.as_deref())?;
-                    let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
-                    of_revisions.push(Labels { taken, freed });
+                    let old = values(revision.old.as_ref().map(|old| &old.document))?;
+                    let taken = values(revision.new.as_deref())?;
+                    let freed = old.into_iter().filter(|value| !taken.contains(value)).collect();
+                    of_revisions.push(Values { taken, freed });
                 }
-                labelled.push((Arc::clone(index), part.id, of_revisions));
+                let (index, part) = (Arc::clone(index), Arc::clone(part));
+                constrained.push(Constrained { index, part, values: of_revisions });
             }
         }
-        let asked = tokio::try_join!(self.existing_rows(collection, new_rows), self.taken_labels(&labelled));
-        let (rows, labels) = asked.map_err(error::not_recorded)?;
-        let mut claims = Claims { rows, labels };
+        let asked = tokio::try_join!(self.existing_rows(collection, new_rows), holders(&constrained));
+        let (rows, holders) = asked.map_err(error::not_recorded)?;
+        let mut claims = Claims { rows, holders };
         for (position, revision) in revisions.iter().enumerate() {
             let misfit = self.misfit(collection, revision);
             conflicts
-                .push(misfit.or_else(|| conflict(collection, position, revision, &labelled, &mut claims)));
+                .push(misfit.or_else(|| conflict(collection, position, revision, &constrained, &mut claims)));
         }
         Ok(conflicts)
     }
@@ -90,114 +95,103 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             | documents::Response::Documents { .. } => Err(error::not_of_protocol()),
         }
     }
+}
 
-    /// Which rows hold the labels on the server. The indexes are asked side by side.
-    async fn taken_labels(
-        &self,
-        labelled: &[Labelled],
-    ) -> Result<HashMap<(IndexId, unique::Label), RowId>, ServiceError> {
-        let mut asking = tokio::task::JoinSet::new();
-        for (_, index, labels) in labelled {
-            let mut labels: Vec<unique::Label> =
-                labels.iter().flat_map(|labels| &labels.taken).copied().collect();
-            if labels.is_empty() {
-                continue;
-            }
-            // In their own order, which is pseudorandom: not in that of their values, nor document by document.
-            labels.sort_unstable();
-            labels.dedup();
-            let (index, channel) = (*index, Arc::clone(&self.channel));
-            asking.spawn(async move {
-                let request = unique::Request { index, labels: labels.clone() };
-                let reply = Channel::<unique::Unique>::call(&*channel, request).await;
-                reply.map(|reply| (index, labels, reply.rows))
-            });
-        }
-        let mut taken = HashMap::new();
-        while let Some(asked) = asking.join_next().await {
-            let asked = asked.map_err(|error| error::of(Fault::Internal, error.to_string()))?;
-            let (index, labels, rows) = asked.map_err(error::channel)?;
-            if rows.len() != labels.len() {
-                return Err(error::not_of_protocol());
-            }
-            let held = labels.into_iter().zip(rows);
-            taken.extend(held.filter_map(|(label, row)| Some(((index, label), row?))));
-        }
-        Ok(taken)
+/// Which rows hold the values that are to be taken, by the server. The indexes are asked side by side.
+async fn holders(constrained: &[Constrained]) -> Result<Holders, ServiceError> {
+    let mut asking = tokio::task::JoinSet::new();
+    for Constrained { part, values, .. } in constrained {
+        let taken: BTreeSet<&Vec<u8>> = values.iter().flat_map(|values| &values.taken).collect();
+        let Some(half) = Arc::clone(&part.half).unique().filter(|_| !taken.is_empty()) else { continue };
+        let (index, taken) = (part.id, taken.into_iter().cloned().collect::<Vec<_>>());
+        asking.spawn(async move {
+            let holders = half.holders(taken.clone()).await;
+            holders.map(|holders| (index, taken, holders))
+        });
+    }
+    let mut all = Holders::new();
+    while let Some(asked) = asking.join_next().await {
+        let asked = asked.map_err(|error| error::of(Fault::Internal, error.to_string()))?;
+        let (index, taken, holders) = asked.map_err(error::index)?;
+        let held = taken.into_iter().zip(holders);
+        all.insert(index, held.filter_map(|(value, row)| Some((value, row?))).collect());
+    }
+    Ok(all)
+}
+
+/// Values of a unique index that one revision takes, and those it gives up.
+#[derive(Default)]
+pub(super) struct Values {
+    pub(super) taken: Vec<Vec<u8>>,
+    pub(super) freed: Vec<Vec<u8>>,
+}
+
+/// A unique index, and the values of each revision.
+pub(super) struct Constrained {
+    pub(super) index: Arc<LiveIndex>,
+    pub(super) part: Arc<IndexPart>,
+    pub(super) values: Vec<Values>,
+}
+
+impl Constrained {
+    fn taken(&self, position: usize) -> &[Vec<u8>] {
+        self.values.get(position).map(|values| values.taken.as_slice()).unwrap_or_default()
     }
 }
-
-/// Labels of a unique index that one revision takes, and those it gives up.
-#[derive(Default)]
-pub(super) struct Labels {
-    pub(super) taken: Vec<unique::Label>,
-    pub(super) freed: Vec<unique::Label>,
-}
-
-/// A unique index, and the labels of each revision.
-pub(super) type Labelled = (Arc<LiveIndex>, IndexId, Vec<Labels>);
 
 /// The uniqueness one revision breaks; if none, its claims are noted.
 pub(super) fn conflict(
     collection: &Collection,
     position: usize,
     revision: &Revision,
-    labelled: &[Labelled],
+    constrained: &[Constrained],
     claims: &mut Claims,
 ) -> Option<ServiceError> {
     let Some(document) = revision.new.as_ref() else {
-        free(position, revision, labelled, claims);
+        free(position, revision, constrained, claims);
         return None;
     };
     if revision.old.is_none() && claims.rows.contains(&revision.row) {
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         return Some(duplicate(&collection.ns, "_id_", doc! { "_id": 1 }, doc! { "_id": id }));
     }
-    for (index, id, labels) in labelled {
-        let is_taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
-        let taken = labels
-            .get(position)
-            .and_then(|labels| labels.taken.iter().copied().find(|label| is_taken(*label)));
-        if let Some(label) = taken {
-            let values = values_of(index, *id, label, document);
-            let (name, key) = (&index.request.name, index.request.key.clone());
-            return Some(duplicate(&collection.ns, name, key, values));
+    for of in constrained {
+        let is_taken = |value: &[u8]| claims.holder(of.part.id, value).is_some_and(|row| row != revision.row);
+        if let Some(value) = of.taken(position).iter().find(|value| is_taken(value)) {
+            let values = values_of(of, value, document);
+            let request = &of.index.request;
+            return Some(duplicate(&collection.ns, &request.name, request.key.clone(), values));
         }
     }
     claims.rows.insert(revision.row);
-    for (_, id, labels) in labelled {
-        let taken = labels.get(position).map(|labels| labels.taken.as_slice()).unwrap_or_default();
-        for label in taken {
-            claims.labels.insert((*id, *label), revision.row);
-        }
+    for of in constrained {
+        let claimed = claims.holders.entry(of.part.id).or_default();
+        claimed.extend(of.taken(position).iter().map(|value| (value.clone(), revision.row)));
     }
-    free(position, revision, labelled, claims);
+    free(position, revision, constrained, claims);
     None
 }
 
-/// The values of a document by which it has a label in an index: of an array, the element.
-fn values_of(index: &LiveIndex, part: IndexId, label: unique::Label, document: &Document) -> Document {
-    let part = index.parts.iter().find(|of| of.id == part);
-    let named = part.and_then(|part: &Arc<IndexPart>| {
-        let Serves::Unique(labels) = part.half.serves() else { return None };
-        let is_it = |tuple: &Vec<Bson>| labels.label(&equality_bytes(tuple)) == label;
-        let found =
-            planner::terms(document, &part.physical, part.sparse).ok()?.tuples.into_iter().find(is_it)?;
-        let fields = part.physical.fields().into_iter().map(str::to_owned);
-        Some(fields.zip(found).collect::<Document>())
-    });
+/// The values of a document's fields by which it has a value in an index: of an array, the element.
+fn values_of(of: &Constrained, value: &[u8], document: &Document) -> Document {
+    let part = &of.part;
+    let terms = planner::terms(document, &part.physical, part.sparse);
+    let tuples = terms.map(|terms| terms.tuples).unwrap_or_default();
+    let found = tuples.into_iter().find(|tuple| equality_bytes(tuple) == value);
+    let fields = part.physical.fields().into_iter().map(str::to_owned);
+    let named: Option<Document> = found.map(|found| fields.zip(found).collect());
     let value =
         |field: &String| named.as_ref().and_then(|named| named.get(field)).cloned().unwrap_or(Bson::Null);
-    index.request.key.keys().map(|field| (field.clone(), value(field))).collect()
+    of.index.request.key.keys().map(|field| (field.clone(), value(field))).collect()
 }
 
 /// What one document gives up a later one of the same write may take: the steps free before they claim.
-fn free(position: usize, revision: &Revision, labelled: &[Labelled], claims: &mut Claims) {
-    for (_, id, labels) in labelled {
-        let freed = labels.get(position).map(|labels| labels.freed.as_slice()).unwrap_or_default();
-        for label in freed {
-            if claims.labels.get(&(*id, *label)) == Some(&revision.row) {
-                claims.labels.remove(&(*id, *label));
+fn free(position: usize, revision: &Revision, constrained: &[Constrained], claims: &mut Claims) {
+    for of in constrained {
+        let freed = of.values.get(position).map(|values| values.freed.as_slice()).unwrap_or_default();
+        for value in freed {
+            if claims.holder(of.part.id, value) == Some(revision.row) {
+                claims.holders.entry(of.part.id).or_default().remove(value);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Rows of values, from equality and unique indexes, and what a server's replies to that must be.
+//! Rows of values, from equality and unique indexes, beside writes.
 
 use super::channel::ServerChannel;
 use super::collection::Collection;
@@ -9,18 +9,15 @@ use super::read::{part, unknown_index};
 use super::rows::Rows;
 use super::{Shared, error, terms};
 use arras_planner::terms::equality_bytes;
-use arras_protocol::{Channel, IndexId, RowId, arx_eq, unique};
+use arras_protocol::{IndexId, RowId};
 use arras_records::OpenDocument;
-pub(super) use arras_schemes::arx_eq::occurrences::Occurrences;
-use arras_schemes::arx_eq::{ArxEq, covered, searches};
-use arras_schemes::contract::Serves;
-use arras_schemes::unique::UniqueLabels;
+use arras_schemes::contract::{EqualityAnswer, EqualitySearch, UniqueSearch};
+use arras_schemes::error::IndexError;
 use arras_service::ServiceError;
 use arras_service::examined;
 use arras_storage::Storage;
 use bson::Bson;
-use rand::seq::SliceRandom;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Rows that an index named for some values.
@@ -36,21 +33,6 @@ pub(super) struct Found {
 
 /// Answers beside writes of the same values before the next is waited for.
 const ANSWERS_BESIDE_WRITES: usize = 3;
-
-/// A value asked for, and the record of its entries.
-struct Asked<'v> {
-    value: &'v [u8],
-    record: Vec<u8>,
-    occurrences: Occurrences,
-}
-
-/// What an equality index answered.
-enum Equal {
-    /// Every entry on record, once.
-    Exact(Vec<RowId>),
-    /// Something else about the value of this record.
-    Differs(Vec<u8>),
-}
 
 impl Found {
     /// Forgets what was written before `watch` began.
@@ -95,13 +77,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Found, ServiceError> {
         let part = part(collection, index)?;
         let values: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
-        let (rows, watch) = match part.half.serves() {
-            Serves::Unique(half) => {
-                let watch = self.intents.ledger.watch();
-                (self.unique_rows(collection, index, half, &values).await?, watch)
-            }
-            Serves::Equality(half) => self.exact_rows(collection, &part, half, &values, alone).await?,
-            Serves::Range => return Err(unknown_index()),
+        let half = || Arc::clone(&part.half);
+        let (rows, watch) = if let Some(half) = half().equality() {
+            self.exact_rows(collection, &part, &half, &values, alone).await?
+        } else {
+            let half = half().unique().ok_or_else(unknown_index)?;
+            let watch = self.intents.ledger.watch();
+            (self.unique_rows(collection, half, &values).await?, watch)
         };
         examined::entries(rows.len());
         // Over all of them, before they are dealt out to reads: rows of one value, or of one search, must not stay
@@ -115,23 +97,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn unique_rows(
         &self,
         collection: &Collection,
-        index: IndexId,
-        half: &UniqueLabels,
+        half: Arc<dyn UniqueSearch>,
         values: &BTreeSet<Vec<u8>>,
     ) -> Result<Vec<RowId>, ServiceError> {
-        let mut labels: Vec<unique::Label> = values.iter().map(|value| half.label(value)).collect();
-        // In their own order, which is pseudorandom.
-        labels.sort_unstable();
-        let asked = labels.len();
-        let request = unique::Request { index, labels };
-        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
-        if reply.rows.len() != asked {
-            return Err(error::lying(
-                &collection.ns,
-                "a unique index answers more or fewer values than it was asked",
-            ));
-        }
-        Ok(reply.rows.into_iter().flatten().collect())
+        let holders = half.holders(values.iter().cloned().collect()).await.map_err(|error| match error {
+            IndexError::Peer(what) => error::lying(&collection.ns, what),
+            error => error::index(error),
+        })?;
+        Ok(holders.into_iter().flatten().collect())
     }
 
     /// The rows of exactly the entries on record, asked for until no write comes in between, in the end as the
@@ -140,7 +113,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Arc<Collection>,
         part: &Arc<IndexPart>,
-        half: &ArxEq,
+        half: &Arc<dyn EqualitySearch>,
         values: &BTreeSet<Vec<u8>>,
         alone: bool,
     ) -> Result<(Vec<RowId>, Watch), ServiceError> {
@@ -148,78 +121,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let last = alone || answers == ANSWERS_BESIDE_WRITES;
             let _one_writer = if last && !alone { Some(self.writer(collection).await?) } else { None };
             // One that was dropped meanwhile has no records: that is not an empty answer.
-            self::part(collection, half.index())?;
+            self::part(collection, part.id)?;
             let watch = self.intents.ledger.watch();
-            let asked = self.on_record(half, values)?;
-            match self.equal_rows(half, &asked).await? {
-                Equal::Exact(rows) => {
-                    for asked in asked
-                        .iter()
-                        .filter(|asked| self.settings.cleanup.due_after_search(&asked.occurrences))
-                    {
-                        self.clean_behind(collection, part, asked.value, &asked.occurrences);
-                    }
+            let answer = Arc::clone(half).search(values, &*self.local).await;
+            match answer.map_err(|error| error::answer(&collection.ns, error))? {
+                EqualityAnswer::Exact { rows, worn } => {
+                    worn.into_iter().for_each(|worn| self.clean_behind(collection, part, worn));
                     return Ok((rows, watch));
                 }
-                Equal::Differs(record) if last || watch.entered(&record) == Explained::No => {
-                    return Err(missing_entries(collection, half.index()));
+                EqualityAnswer::Differs(record) if last || watch.entered(&record) == Explained::No => {
+                    return Err(missing_entries(collection, part.id));
                 }
-                Equal::Differs(_) => {}
+                EqualityAnswer::Differs(_) => {}
             }
         }
-        Err(missing_entries(collection, half.index()))
-    }
-
-    /// The values that have entries, in a random order: the server sees no other.
-    fn on_record<'v>(
-        &self,
-        half: &ArxEq,
-        values: &'v BTreeSet<Vec<u8>>,
-    ) -> Result<Vec<Asked<'v>>, ServiceError> {
-        let records: Vec<Vec<u8>> = values.iter().map(|value| half.record_name(value)).collect();
-        let found = self.occurrences_of(&records)?;
-        let of_value = values.iter().zip(records).zip(found);
-        let mut asked: Vec<_> = of_value
-            .filter_map(|((value, record), found)| Some(Asked { value, record, occurrences: found? }))
-            .collect();
-        asked.shuffle(&mut self.settings.random.rng());
-        Ok(asked)
-    }
-
-    /// Searches for values, and compares the answer with what is on record.
-    async fn equal_rows(&self, half: &ArxEq, asked: &[Asked<'_>]) -> Result<Equal, ServiceError> {
-        let tokens = asked.iter().map(|asked| half.tokens(asked.value, &asked.occurrences)).collect();
-        let mut found: Vec<RowId> = Vec::new();
-        let mut asked = asked.iter();
-        let mut of_one: HashSet<RowId> = HashSet::new();
-        let (mut current, mut left) = (None, 0);
-        for values in searches(tokens) {
-            let covered: Vec<u64> = values.iter().map(|tokens| covered(tokens)).collect();
-            let request = arx_eq::Request { index: half.index(), values };
-            let reply =
-                Channel::<arx_eq::ArxEq>::call(&*self.channel, request).await.map_err(error::channel)?;
-            if reply.values.len() != covered.len() {
-                return Err(error::not_of_protocol());
-            }
-            // A value of many entries may go on in the next reply.
-            for (covered, matches) in covered.into_iter().zip(reply.values) {
-                if left == 0 {
-                    current = asked.next();
-                    left = current.map_or(0, |asked| asked.occurrences.live() + asked.occurrences.holes());
-                    of_one.clear();
-                }
-                let Some(current) = current else { return Err(error::not_of_protocol()) };
-                let answered = matches.rows.len() as u64 + u64::from(matches.missing);
-                let once = matches.rows.iter().all(|row| of_one.insert(*row));
-                found.extend(matches.rows);
-                left = left.saturating_sub(covered);
-                let all = left > 0 || of_one.len() as u64 == current.occurrences.live();
-                if answered != covered || !once || !all {
-                    return Ok(Equal::Differs(current.record.clone()));
-                }
-            }
-        }
-        Ok(Equal::Exact(found))
+        Err(missing_entries(collection, part.id))
     }
 }
 

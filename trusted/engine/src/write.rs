@@ -381,7 +381,7 @@ async fn revised(
 }
 
 fn is_unique(part: &IndexPart) -> bool {
-    matches!(part.half.serves(), Serves::Unique(_))
+    part.half.serves() == Serves::Unique
 }
 
 /// True if it may depend on the order of these revisions which of them break a uniqueness.

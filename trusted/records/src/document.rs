@@ -19,7 +19,7 @@ use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::documents::SealedDocument;
 use arras_protocol::{Blob, CollectionId, IndexId, RowId};
-use arras_schemes::arx_eq::occurrences::Held;
+use arras_schemes::contract::Held;
 use arras_schemes::error::OpenFailed;
 use bson::{Bson, Document, RawDocumentBuf};
 use header::Header;

@@ -15,8 +15,15 @@
 //! re-keys all entries of a value; here those of a part of the counters may move alone, since counters not yet taken
 //! are as fresh as another key.
 
+mod index;
 pub mod occurrences;
-pub mod staging;
+mod renumbering;
+mod search;
+mod staging;
+#[cfg(test)]
+mod testing;
+
+pub use index::ArxEqIndex;
 
 use arras_keys::{Key, Purpose};
 use arras_primitives::ggm;

@@ -7,12 +7,11 @@
 //!
 //! A half is a trait object, so that who plans and writes knows kinds of index only by what they serve.
 
-use crate::arx_eq::ArxEq;
-use crate::arx_eq::occurrences::Held;
+mod equality;
+
 use crate::arx_range::RangeSums;
 use crate::error::IndexError;
 use crate::random::Randomness;
-use crate::unique::UniqueLabels;
 use arras_numbers::NumberSum;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId};
@@ -24,6 +23,10 @@ use std::sync::Arc;
 
 pub use crate::arx_range::{RangeEntry, Repair};
 pub use arras_protocol::Order;
+pub use equality::{
+    Difference, EqualityAnswer, EqualitySearch, Held, Occasion, OnRecord, Renumbered, Renumbering,
+    UniqueSearch, Worn,
+};
 
 /// What an operation of a half will come to.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -57,6 +60,14 @@ pub trait State: Send + Sync {
     /// # Errors
     /// [`IndexError::State`].
     fn read(&self, name: &[u8]) -> Result<Option<Vec<u8>>, IndexError>;
+
+    /// The records of several names, in their order.
+    ///
+    /// # Errors
+    /// [`IndexError::State`].
+    fn read_many(&self, names: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, IndexError> {
+        names.iter().map(|name| self.read(name)).collect()
+    }
 
     /// Visits the records whose names begin so, by name.
     ///
@@ -165,7 +176,17 @@ pub trait EncryptedIndex: Send + Sync + std::fmt::Debug {
     }
 
     /// What it can be asked.
-    fn serves(&self) -> Serves<'_>;
+    fn serves(&self) -> Serves;
+
+    /// Itself as what says who has a value, if it does.
+    fn unique(self: Arc<Self>) -> Option<Arc<dyn UniqueSearch>> {
+        None
+    }
+
+    /// Itself as what answers equality, if it does.
+    fn equality(self: Arc<Self>) -> Option<Arc<dyn EqualitySearch>> {
+        None
+    }
 
     /// Itself as what answers ranges, if it does.
     fn range(self: Arc<Self>) -> Option<Arc<dyn RangeSearch>> {
@@ -203,12 +224,12 @@ pub trait EncryptedIndex: Send + Sync + std::fmt::Debug {
 }
 
 /// What an index can be asked.
-#[derive(Clone, Copy, Debug)]
-pub enum Serves<'i> {
-    /// Whether a value is taken, and by whom.
-    Unique(&'i UniqueLabels),
-    /// The rows of values.
-    Equality(&'i ArxEq),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// Whether a value is taken, and by whom: see [`EncryptedIndex::unique`].
+    Unique,
+    /// The rows of values: see [`EncryptedIndex::equality`].
+    Equality,
     /// Ranges of keys: see [`EncryptedIndex::range`].
     Range,
 }

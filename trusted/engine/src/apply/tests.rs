@@ -7,7 +7,8 @@ use crate::index::LiveIndex;
 use crate::index::tests::{eq_of, range_of, unique_of};
 use crate::tests::{World, collection, document, randomly};
 use arras_protocol::{Refusal, arx_eq, unique};
-use arras_schemes::contract::Terms;
+use arras_schemes::arx_eq::occurrences::Occurrences;
+use arras_schemes::contract::{Held, Terms};
 use bson::doc;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -53,7 +54,7 @@ fn steps_take_effect_kind_by_kind_and_say_nothing_by_their_order_within_one() {
 fn revision(rng: &mut StdRng, held: &[(IndexId, usize)]) -> Revision {
     let row = RowId(rng.random());
     let entries = held.iter().map(|(index, count)| {
-        let held = |counter| arras_schemes::arx_eq::occurrences::Held { tree: [1; 4], counter };
+        let held = |counter| Held { tree: [1; 4], counter };
         (*index, (0..*count as u32).map(held).collect())
     });
     let terms = IndexTerms { entries: entries.collect() };
@@ -99,7 +100,7 @@ fn documents_are_put_as_they_become_and_those_that_go_are_deleted() {
     let collection = collection("c", Vec::new());
     let revisions: Vec<Revision> = (0..50).map(|_| revision(&mut rng, &[])).collect();
     let header = |number: usize| {
-        let held = arras_schemes::arx_eq::occurrences::Held { tree: [1; 4], counter: number as u32 };
+        let held = Held { tree: [1; 4], counter: number as u32 };
         IndexTerms { entries: vec![(IndexId([3; 8]), vec![held])] }
     };
     let headers: Vec<IndexTerms> = (0..revisions.len()).map(header).collect();
@@ -184,11 +185,12 @@ async fn a_write_whose_server_is_away_is_on_record_with_all_that_goes_with_it() 
     assert_eq!(failed.fault, Fault::InDoubt);
     assert!(world.shared.intents.in_doubt());
     // The counters are taken, whatever becomes of it; and what the index holds is no less than it may.
-    let Serves::Equality(half) = parts[0].half.serves() else { unreachable!() };
-    for value in 1..4 {
-        let term = arras_planner::terms::equality_bytes(&[bson::Bson::Int32(value)]);
-        let record = world.shared.occurrences(&half.record_name(&term)).unwrap().unwrap();
-        assert_eq!((record.live(), record.next()), (1, 1));
+    let half = Arc::clone(&parts[0].half).equality().unwrap();
+    let terms = [1, 2, 3].map(|value| arras_planner::terms::equality_bytes(&[bson::Bson::Int32(value)]));
+    for value in half.on_record(&terms, &*world.shared.local).unwrap() {
+        assert_eq!(value.entries, 1);
+        let record = world.shared.local.read(&value.name).unwrap().unwrap();
+        assert_eq!(Occurrences::decode(&record).unwrap().next(), 1);
     }
     assert_eq!(parts[0].facts.now(), Facts { multikey: 1, inexact: 0 });
     assert_eq!(parts[1].facts.now(), Facts::default());

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::apply::COUNTERS;
 use crate::index::LiveIndex;
 use crate::index::tests::eq_of;
 use crate::tests::{World, randomly};
 use arras_planner::terms::equality_bytes;
+use arras_schemes::arx_eq::occurrences::Occurrences;
+use arras_service::Fault;
 use bson::{Bson, doc};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -24,56 +25,6 @@ fn history(rng: &mut StdRng, taken: u32, kept: f64) -> (Occurrences, BTreeSet<u3
         }
     }
     (occurrences, live)
-}
-
-/// Counters that a search of a value covers.
-fn covered(occurrences: &Occurrences) -> BTreeSet<u32> {
-    occurrences.runs().iter().flat_map(|run| run.start..run.end).collect()
-}
-
-#[test]
-fn a_value_is_cleaned_after_a_search_that_met_more_holes_than_entries() {
-    let mut rng = randomly();
-    let mut due = 0;
-    for _ in 0..400 {
-        let (taken, kept) = (rng.random_range(0..200), rng.random());
-        let (occurrences, live) = history(&mut rng, taken, kept);
-        let holes = covered(&occurrences).len() - live.len();
-        let is_due = holes > live.len() && holes > 16;
-        for cleanup in [Cleanup::Threshold, Cleanup::EachDelete] {
-            assert_eq!(cleanup.due_after_search(&occurrences), is_due, "{holes} holes of {}", live.len());
-        }
-        due += usize::from(is_due);
-    }
-    assert!(due > 20, "{due}");
-}
-
-#[test]
-fn a_value_is_cleaned_after_a_removal_if_that_is_the_policy_and_it_is_not_as_new() {
-    let mut rng = randomly();
-    let (mut as_new, mut due) = (0, 0);
-    for _ in 0..300 {
-        let taken = rng.random_range(0..40);
-        let (occurrences, live) = history(&mut rng, taken, 0.8);
-        // As one that never lost an entry: under the first counters, and no others are covered.
-        let is_as_new = covered(&occurrences) == (0..live.len() as u32).collect();
-        assert!(!Cleanup::Threshold.due_after_removal(&occurrences));
-        assert_eq!(Cleanup::EachDelete.due_after_removal(&occurrences), !is_as_new, "{occurrences:?}");
-        as_new += usize::from(is_as_new && !live.is_empty());
-        due += usize::from(!is_as_new);
-    }
-    assert!(as_new > 0 && due > 0);
-    // Of many entries only holes are worth it.
-    let (mut many, live) = history(&mut rng, 2 * PIECE, 1.0);
-    assert!(!Cleanup::EachDelete.due_after_removal(&many));
-    assert!(many.release(0));
-    assert_eq!(many.holes(), 0);
-    assert!(!Cleanup::EachDelete.due_after_removal(&many), "what is gone at an end is not covered");
-    live.iter().skip(1).step_by(2).for_each(|counter| assert!(many.release(*counter)));
-    assert!(many.live() < u64::from(PIECE) && Cleanup::EachDelete.due_after_removal(&many));
-    let (mut many, _) = history(&mut rng, 3 * PIECE, 1.0);
-    (1..9).for_each(|number| assert!(many.release(number * 100)));
-    assert!(many.holes() > 0 && Cleanup::EachDelete.due_after_removal(&many));
 }
 
 #[test]
@@ -119,17 +70,6 @@ fn a_header_names_the_new_entry_in_the_place_of_the_old_one_and_changes_nowhere_
     assert_eq!(renumbered_at(IndexId([3; 8]), 0), terms);
 }
 
-#[test]
-fn it_is_known_how_many_entries_there_are_where_all_counters_have_one() {
-    let (occurrences, live) = history(&mut randomly(), 100, 0.5);
-    let counters = [3..10, 20..21];
-    let entries = |numbering: Numbering| numbering.entries(&occurrences, &counters);
-    assert_eq!(entries(Numbering::Whole), Some(live.len() as u64));
-    assert_eq!(entries(Numbering::Piece), None);
-    assert_eq!(entries(Numbering::Dense), Some(8));
-    assert_eq!(entries(Numbering::LastDense { left: vec![0..50, 60..70], next: 100 }), Some(8));
-}
-
 /// A collection with an equality index, one of whose values has this record.
 struct Stage {
     world: World,
@@ -144,34 +84,12 @@ impl Stage {
         let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
         let collection = world.collection(vec![index], 0);
         let stage = Self { world, collection, part, value: equality_bytes(&[Bson::Int32(5)]) };
-        let shared = &stage.world.shared;
-        let name = stage.target().half.record_name(&stage.value);
-        let record = shared.local.set_as_named(COUNTERS, name, &occurrences.encode());
-        shared.local.apply(&[record], Durability::Relaxed).unwrap();
+        stage.world.record(&stage.part, &stage.value, occurrences);
         stage
     }
 
     fn target(&self) -> Target<'_> {
-        let Serves::Equality(half) = self.part.half.serves() else { unreachable!() };
-        Target { collection: &self.collection, part: &self.part, half, value: &self.value }
-    }
-}
-
-#[tokio::test]
-async fn a_value_of_many_entries_is_cut_into_pieces_that_cover_all_that_has_holes() {
-    let mut rng = randomly();
-    for _ in 0..20 {
-        let (taken, kept) = (rng.random_range(3 * PIECE..9 * PIECE), rng.random_range(0.5..0.99));
-        let (occurrences, live) = history(&mut rng, taken, kept);
-        assert!(live.len() > PIECE as usize);
-        let stage = Stage::new(&occurrences).await;
-        let pieces = stage.world.shared.clean_or_cut(stage.target(), |_| true).await.unwrap().unwrap();
-        assert!(pieces.iter().all(|piece| (1..=PIECE as usize).contains(&piece.len())));
-        let counters: Vec<u32> = pieces.iter().flat_map(Clone::clone).collect();
-        let sparse = occurrences.runs().iter().filter(|run| run.live < run.end - run.start);
-        assert_eq!(counters, sparse.flat_map(|run| run.start..run.end).collect::<Vec<_>>(), "each once");
-        let undue = stage.world.shared.clean_or_cut(stage.target(), |_| false).await.unwrap();
-        assert_eq!(undue, None);
+        Target { collection: &self.collection, part: &self.part, value: &self.value }
     }
 }
 
@@ -186,20 +104,20 @@ async fn a_value_that_is_not_due_or_has_no_entries_asks_the_server_nothing() {
     let shared = &stage.world.shared;
     let fault = |outcome: Result<(), ServiceError>| outcome.err().map(|error| error.fault);
     assert_eq!(
-        fault(shared.clean(stage.target(), &occurrences).await),
+        fault(shared.clean(stage.target(), occurrences.encode()).await),
         Some(Fault::Unreachable),
         "it is due"
     );
     // One that got entries since the search, or began anew: the server was not shown those.
     let mut earlier = occurrences.clone();
     earlier.take().unwrap();
-    assert_eq!(fault(shared.clean(stage.target(), &earlier).await), None);
-    assert_eq!(fault(shared.clean(stage.target(), &history(&mut rng, 100, 0.1).0).await), None);
+    assert_eq!(fault(shared.clean(stage.target(), earlier.encode()).await), None);
+    assert_eq!(fault(shared.clean(stage.target(), history(&mut rng, 100, 0.1).0.encode()).await), None);
     let other = equality_bytes(&[Bson::Int32(6)]);
     let target = Target { value: &other, ..stage.target() };
-    assert_eq!(fault(shared.clean(target, &occurrences).await), None, "it has no entries");
+    assert_eq!(fault(shared.clean(target, occurrences.encode()).await), None, "it has no entries");
     stage.collection.set_indexes(Vec::new());
-    assert_eq!(fault(shared.clean(stage.target(), &occurrences).await), None, "the index is gone");
+    assert_eq!(fault(shared.clean(stage.target(), occurrences.encode()).await), None, "the index is gone");
 }
 
 #[tokio::test]

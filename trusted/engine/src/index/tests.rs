@@ -60,7 +60,7 @@ impl EncryptedIndex for Plain {
         100
     }
 
-    fn serves(&self) -> Serves<'_> {
+    fn serves(&self) -> Serves {
         Serves::Range
     }
 
@@ -119,8 +119,8 @@ impl IndexPart {
         let id = IndexId([name; 8]);
         let key = Key::generate();
         let half: Arc<dyn EncryptedIndex> = match &physical {
-            PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(id, &key)),
-            PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(id, &key)),
+            PhysicalIndex::Unique { .. } => Arc::new(UniqueIndex::new(Arc::new(Away), id, &key)),
+            PhysicalIndex::Eq { .. } => Arc::new(ArxEqIndex::new(Arc::new(Away), id, &key)),
             PhysicalIndex::Range { .. } => {
                 return Self::plain(name, physical, [], usize::MAX, &Asked::default());
             }
@@ -237,8 +237,8 @@ async fn an_index_is_opened_as_it_was_recorded_and_serves_what_its_kind_says() {
             assert_eq!((part.id, part.half.index()), (IndexId([5; 8]), IndexId([5; 8])));
             assert_eq!((&part.physical, part.sparse, part.bucket_factor), (&physical, true, 7));
             let agrees = match part.half.serves() {
-                Serves::Unique(_) => matches!(physical, PhysicalIndex::Unique { .. }),
-                Serves::Equality(_) => matches!(physical, PhysicalIndex::Eq { .. }),
+                Serves::Unique => matches!(physical, PhysicalIndex::Unique { .. }),
+                Serves::Equality => matches!(physical, PhysicalIndex::Eq { .. }),
                 Serves::Range => {
                     Arc::clone(&part.half).range().is_some()
                         && matches!(physical, PhysicalIndex::Range { .. })

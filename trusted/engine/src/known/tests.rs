@@ -2,26 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::apply::COUNTERS;
 use crate::index::LiveIndex;
 use crate::index::tests::{eq_of, range_of, unique_of};
-use crate::tests::{Away, World, collection, randomly};
-use arras_storage::{Durability, Memory};
+use crate::tests::{Away, World, collection, occurrences, randomly};
+use arras_storage::Memory;
 use bson::doc;
 use rand::RngExt;
 
 fn number(value: i32) -> Vec<Bson> {
     vec![Bson::Int32(value)]
-}
-
-/// Notes that a value has so many entries.
-fn record(world: &World, part: &IndexPart, value: i32, entries: u64) {
-    let Serves::Equality(half) = part.half.serves() else { panic!("no equality index") };
-    let name = half.record_name(&equality_bytes(&number(value)));
-    let mut occurrences = Occurrences::new(&mut rand::rng());
-    (0..entries).for_each(|_| assert!(occurrences.take().is_some()));
-    let change = world.shared.local.set_as_named(COUNTERS, name, &occurrences.encode());
-    world.shared.local.apply(&[change], Durability::Relaxed).unwrap();
 }
 
 fn parts() -> [Arc<IndexPart>; 3] {
@@ -40,7 +29,7 @@ async fn entries_of_few_values_are_counted_and_of_many_values_about() {
     let counts: Vec<u64> = (0..500).map(|_| rng.random_range(0..4)).collect();
     for (value, count) in (0..).zip(&counts) {
         if *count > 0 {
-            record(&world, &parts[0], value, *count);
+            world.record(&parts[0], &equality_bytes(&number(value)), &occurrences(*count));
         }
     }
     for asked in [0, 1, 63, 64, 65, 200, 500] {

@@ -7,10 +7,9 @@ use crate::facts::FactsChange;
 use crate::index::tests::{eq_of, range_of};
 use crate::local::LocalStore;
 use crate::terms::Entries;
-use crate::tests::{World, collection, ns, randomly};
+use crate::tests::{World, collection, ns, occurrences, randomly};
 use arras_documents::filter::Filter;
 use arras_protocol::OperationId;
-use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_storage::Durability;
 use rand::RngExt;
 
@@ -120,12 +119,7 @@ fn counts_are_numbers_of_the_least_type_that_holds_them() {
 
 /// Notes that `a` has a value so often.
 fn record(world: &World, part: &IndexPart, value: i32, entries: u64) {
-    let Serves::Equality(half) = part.half.serves() else { panic!("no equality index") };
-    let mut occurrences = Occurrences::new(&mut rand::rng());
-    (0..entries).for_each(|_| assert!(occurrences.take().is_some()));
-    let name = half.record_name(&equality_bytes(&[Bson::Int32(value)]));
-    let change = world.shared.local.set_as_named(COUNTERS, name, &occurrences.encode());
-    world.shared.local.apply(&[change], Durability::Relaxed).unwrap();
+    world.record(part, &equality_bytes(&[Bson::Int32(value)]), &occurrences(entries));
 }
 
 #[tokio::test]
@@ -169,8 +163,9 @@ async fn a_count_beside_a_write_of_its_value_is_not_believed() {
         let query = query(doc! { "a": value });
         world.shared.count_by_index(&collection, Selection::of(&query)).await.unwrap()
     };
-    let Serves::Equality(half) = part.half.serves() else { unreachable!() };
-    let name = half.record_name(&equality_bytes(&[Bson::Int32(3)]));
+    let half = Arc::clone(&part.half).equality().unwrap();
+    let value = equality_bytes(&[Bson::Int32(3)]);
+    let name = half.on_record(&[value], &*world.shared.local).unwrap().remove(0).name;
     let change = world.shared.local.set_as_named(COUNTERS, name, &Vec::<u8>::new());
     let (ledger, operation) = (&world.shared.intents.ledger, OperationId { epoch: 9, sequence: 1 });
     ledger.begin(operation, &[], &[change]);

@@ -2,23 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::apply::COUNTERS;
 use crate::index::LiveIndex;
 use crate::index::tests::{eq_of, range_of, unique_of};
-use crate::tests::{World, randomly};
+use crate::tests::{World, occurrences};
 use arras_protocol::write::Step;
 use arras_protocol::{OperationId, documents};
 use arras_records::IndexTerms;
 use arras_service::Fault;
-use arras_storage::Durability;
 use bson::{Document, doc};
-use rand::RngExt;
-use std::collections::BTreeMap;
-
-fn half(part: &IndexPart) -> &ArxEq {
-    let Serves::Equality(half) = part.half.serves() else { panic!("no equality index") };
-    half
-}
 
 fn term(value: i32) -> Vec<u8> {
     equality_bytes(&[Bson::Int32(value)])
@@ -74,39 +65,6 @@ async fn a_document_that_an_index_named_for_a_value_it_does_not_hold_is_a_lie_un
 }
 
 #[tokio::test]
-async fn values_with_entries_are_asked_for_once_each_and_the_others_not_at_all() {
-    let (mut rng, world) = (randomly(), World::new("").await);
-    let (_, Found { part, .. }) = found(&world, &[], &[]);
-    let mut recorded = BTreeMap::new();
-    for value in 0..30 {
-        if rng.random() {
-            let mut occurrences = Occurrences::new(&mut rng);
-            (0..=value).for_each(|_| assert!(occurrences.take().is_some()));
-            let name = half(&part).record_name(&term(value));
-            let change = world.shared.local.set_as_named(COUNTERS, name, &occurrences.encode());
-            world.shared.local.apply(&[change], Durability::Relaxed).unwrap();
-            recorded.insert(term(value), occurrences);
-        }
-    }
-    let mut orders = BTreeSet::new();
-    let asked_for: BTreeSet<Vec<u8>> = (10..40).map(term).collect();
-    for _ in 0..5 {
-        let asked = world.shared.on_record(half(&part), &asked_for).unwrap();
-        for asked in &asked {
-            assert_eq!(asked.record, half(&part).record_name(asked.value));
-            assert_eq!(recorded.get(asked.value), Some(&asked.occurrences));
-        }
-        let order: Vec<Vec<u8>> = asked.iter().map(|asked| asked.value.to_vec()).collect();
-        let mut values = order.clone();
-        values.sort();
-        let expected = recorded.keys().filter(|value| asked_for.contains(*value));
-        assert_eq!(values, expected.cloned().collect::<Vec<_>>());
-        orders.insert(order);
-    }
-    assert!(orders.len() > 1 || recorded.len() < 6, "they come in a random order");
-}
-
-#[tokio::test]
 async fn values_without_entries_ask_the_server_nothing() {
     let world = World::new("").await;
     let (collection, Found { part, .. }) = found(&world, &[], &[]);
@@ -119,11 +77,7 @@ async fn values_without_entries_ask_the_server_nothing() {
         }
     };
     assert_eq!(ask(1).await, Ok(0));
-    let mut occurrences = Occurrences::new(&mut rand::rng());
-    assert!(occurrences.take().is_some());
-    let name = half(&part).record_name(&term(1));
-    let change = world.shared.local.set_as_named(COUNTERS, name, &occurrences.encode());
-    world.shared.local.apply(&[change], Durability::Relaxed).unwrap();
+    world.record(&part, &term(1), &occurrences(1));
     assert_eq!(ask(1).await, Err(Fault::Unreachable), "it is away");
     assert_eq!(ask(2).await, Ok(0));
     // An index that is gone has no records either: that is no empty answer.

@@ -5,17 +5,15 @@ use super::*;
 use crate::index::LiveIndex;
 use crate::index::tests::{eq_of, range_of, unique_of};
 use crate::tests::{World, collection, document, randomly};
-use crate::uniqueness::{Claims, Labelled, Labels, conflict};
+use crate::uniqueness::{Claims, Constrained, Values, conflict};
 use arras_planner::terms::equality_bytes;
 use arras_protocol::{IndexId, RowId};
 use arras_records::IndexTerms;
-use arras_schemes::contract::Serves;
 use arras_service::Fault;
 use arras_service::interrupt::Reason;
 use bson::doc;
 use rand::RngExt;
 use rand::rngs::StdRng;
-use std::collections::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn row(number: u8) -> RowId {
@@ -41,32 +39,32 @@ fn values(collection: &Collection, document: &Document) -> Vec<(IndexId, Vec<u8>
     collection.parts().iter().flat_map(of_part).collect()
 }
 
-/// The labels of revisions, as a write makes them.
-fn labelled(collection: &Collection, revisions: &[Revision]) -> Vec<Labelled> {
+/// The values of revisions, as a write takes and frees them.
+fn constraints(collection: &Collection, revisions: &[Revision]) -> Vec<Constrained> {
     let of_index = |index: &Arc<LiveIndex>| {
-        let part = &index.parts[0];
-        let Serves::Unique(half) = part.half.serves() else { unreachable!() };
-        let of = |document: Option<&Document>| {
-            let terms = document.map(|document| terms::of(part, document).unwrap().terms).unwrap_or_default();
-            terms.keys().map(|value| half.label(value)).collect::<Vec<_>>()
+        let part = Arc::clone(&index.parts[0]);
+        let of = |document: Option<&Document>| -> Vec<Vec<u8>> {
+            let terms = document.map(|document| terms::of(&part, document).unwrap().terms);
+            terms.unwrap_or_default().into_keys().collect()
         };
-        let labels = |revision: &Revision| {
+        let values = |revision: &Revision| {
             let taken = of(revision.new.as_deref());
             let old = of(revision.old.as_ref().map(|old| &old.document));
-            let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
-            Labels { taken, freed }
+            let freed = old.into_iter().filter(|value| !taken.contains(value)).collect();
+            Values { taken, freed }
         };
-        (Arc::clone(index), part.id, revisions.iter().map(labels).collect())
+        let values = revisions.iter().map(values).collect();
+        Constrained { index: Arc::clone(index), part, values }
     };
     collection.indexes().iter().map(of_index).collect()
 }
 
 /// What the server holds of some documents.
 fn claims(collection: &Collection, stored: &BTreeMap<RowId, Document>) -> Claims {
-    let mut claims = Claims { rows: stored.keys().copied().collect(), labels: HashMap::new() };
+    let mut claims = Claims { rows: stored.keys().copied().collect(), ..Claims::default() };
     for (row, document) in stored {
-        for (_, id, labels) in labelled(collection, &[inserted(*row, document.clone())]) {
-            claims.labels.extend(labels[0].taken.iter().map(|label| ((id, *label), *row)));
+        for (index, value) in values(collection, document) {
+            claims.holders.entry(index).or_default().insert(value, *row);
         }
     }
     claims
@@ -126,10 +124,10 @@ fn a_revision_is_refused_if_it_takes_what_another_document_has_by_then() {
             }
         }
         let mut claims = claims(&collection, &stored);
-        let labelled = labelled(&collection, &revisions);
+        let constrained = constraints(&collection, &revisions);
         for (position, revision) in revisions.iter().enumerate() {
             let Some(new) = revision.new.as_deref() else {
-                assert!(conflict(&collection, position, revision, &labelled, &mut claims).is_none());
+                assert!(conflict(&collection, position, revision, &constrained, &mut claims).is_none());
                 stored.remove(&revision.row);
                 continue;
             };
@@ -139,7 +137,7 @@ fn a_revision_is_refused_if_it_takes_what_another_document_has_by_then() {
             };
             let exists = revision.old.is_none() && stored.contains_key(&revision.row);
             let breaks = exists || values(&collection, new).iter().any(held);
-            let found = conflict(&collection, position, revision, &labelled, &mut claims);
+            let found = conflict(&collection, position, revision, &constrained, &mut claims);
             assert_eq!(found.is_some(), breaks, "{new} beside {stored:?}");
             match found {
                 Some(error) => {
@@ -197,9 +195,10 @@ fn where_the_order_of_revisions_may_not_matter_it_does_not() {
         }
         for _ in 0..3 {
             revisions.shuffle(&mut rng);
-            let (labelled, mut claims) = (labelled(&collection, &revisions), claims(&collection, &stored));
+            let (constrained, mut claims) =
+                (constraints(&collection, &revisions), claims(&collection, &stored));
             for (position, revision) in revisions.iter().enumerate() {
-                assert!(conflict(&collection, position, revision, &labelled, &mut claims).is_none());
+                assert!(conflict(&collection, position, revision, &constrained, &mut claims).is_none());
             }
         }
     }
@@ -216,8 +215,8 @@ fn a_duplicate_says_where_and_what_as_mongodb_does() {
     let stored = BTreeMap::from([(row(1), doc! { "a": 1, "b": { "x": 2 }, "c": "text" })]);
     let refused = |row, new: Document| {
         let revisions = [inserted(row, new)];
-        let labelled = labelled(&collection, &revisions);
-        conflict(&collection, 0, &revisions[0], &labelled, &mut claims(&collection, &stored)).unwrap()
+        let constrained = constraints(&collection, &revisions);
+        conflict(&collection, 0, &revisions[0], &constrained, &mut claims(&collection, &stored)).unwrap()
     };
     let error = refused(row(2), doc! { "_id": 7, "a": 2, "b": { "x": 2_i64 }, "c": "text" });
     assert_eq!(

@@ -8,7 +8,7 @@
 
 use super::IndexTerms;
 use arras_protocol::{IndexId, codec};
-use arras_schemes::arx_eq::occurrences::Held;
+use arras_schemes::contract::Held;
 use arras_schemes::error::OpenFailed;
 use arras_schemes::padding;
 use serde::{Deserialize, Serialize};

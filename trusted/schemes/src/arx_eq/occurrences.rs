@@ -5,6 +5,7 @@
 //! the value has, how many counters of a search would find none, and, as long as entries go in the order in which
 //! they came (either way) or one at a time, a search covers hardly a counter in vain.
 
+use crate::contract::Held;
 use rand::CryptoRng;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,49 +27,11 @@ impl Salt {
         rng.fill_bytes(&mut salt);
         Self(salt)
     }
-}
 
-impl Salt {
     /// What a document's header keeps of the salt.
-    fn tag(self) -> [u8; TAG_BYTES] {
+    fn tag(self) -> [u8; 4] {
         let [first, second, third, fourth, ..] = self.0;
         [first, second, third, fourth]
-    }
-}
-
-/// Bytes of a salt that a header keeps: enough that a header from before a renumbering is taken for one from after it
-/// once in four billion times.
-const TAG_BYTES: usize = 4;
-
-/// Where the entry of a document for one of its values is, as the document's header keeps it. An older header that
-/// the server shows again names another tree than the record of the value, or a counter that the record no longer
-/// covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// The beginning of the salt of the value's tree.
-    pub tree: [u8; TAG_BYTES],
-    /// The counter.
-    pub counter: u32,
-}
-
-impl Held {
-    /// Bytes of its encoding, whatever it says.
-    pub const BYTES: usize = TAG_BYTES + 4;
-
-    /// As bytes.
-    #[must_use]
-    pub fn encode(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..TAG_BYTES].copy_from_slice(&self.tree);
-        bytes[TAG_BYTES..].copy_from_slice(&self.counter.to_be_bytes());
-        bytes
-    }
-
-    /// From bytes.
-    #[must_use]
-    pub fn decode(bytes: [u8; Self::BYTES]) -> Self {
-        let [tree @ .., a, b, c, d] = bytes;
-        Self { tree, counter: u32::from_be_bytes([a, b, c, d]) }
     }
 }
 

@@ -2,17 +2,12 @@
 //! ones.
 
 use super::ArxEq;
-use super::occurrences::{Held, Occurrences};
-use crate::contract::{EncryptedIndex, Pending, Place, RowChange, Serves, Staged, State, StateChange};
+use super::occurrences::Occurrences;
+use crate::contract::{Held, RowChange, Staged, State, StateChange};
 use crate::error::IndexError;
-use arras_protocol::IndexId;
 use arras_protocol::write::Step;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
-
-/// Bytes of one entry's steps, about, with its counter in the document's header.
-const ENTRY_BYTES: usize = 70;
 
 /// Either the server showed an older state of a document, or the proxy's own store is damaged.
 const NOT_ON_RECORD: &str =
@@ -20,20 +15,22 @@ const NOT_ON_RECORD: &str =
 
 /// Records of values that one write changes: read once, recorded with the intent.
 #[derive(Default)]
-pub struct ValueRecords {
+struct ValueRecords {
     changed: BTreeMap<Vec<u8>, ValueRecord>,
 }
 
 /// The record of one value.
-struct ValueRecord {
-    before: Option<Occurrences>,
-    now: Occurrences,
+pub(super) struct ValueRecord {
+    /// As it was; none if the value had no entries.
+    pub(super) before: Option<Occurrences>,
+    /// As it becomes.
+    pub(super) now: Occurrences,
 }
 
 impl ValueRecord {
     /// The record as it becomes, and as it stays if the write is not applied: the counters it took have been shown
     /// and are not taken again.
-    fn change(&self, name: &[u8]) -> StateChange {
+    pub(super) fn change(&self, name: &[u8]) -> StateChange {
         let encoded = |occurrences: &Occurrences| (occurrences.live() > 0).then(|| occurrences.encode());
         let otherwise = self.before.clone().map(|before| before.without_those_of(&self.now));
         StateChange {
@@ -44,18 +41,9 @@ impl ValueRecord {
     }
 }
 
-impl std::fmt::Debug for ValueRecords {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ValueRecords({})", self.changed.len())
-    }
-}
-
 impl ValueRecords {
     /// The record of a value as this write has made it so far.
-    ///
-    /// # Errors
-    /// [`IndexError::State`] if it cannot be read.
-    pub fn of<'v>(
+    fn of<'v>(
         &'v mut self,
         half: &ArxEq,
         value: &[u8],
@@ -72,8 +60,7 @@ impl ValueRecords {
     }
 
     /// The changes that record them.
-    #[must_use]
-    pub fn changes(&self) -> Vec<StateChange> {
+    fn changes(&self) -> Vec<StateChange> {
         self.changed.iter().map(|(name, record)| record.change(name)).collect()
     }
 }
@@ -82,7 +69,7 @@ impl ValueRecords {
 ///
 /// # Errors
 /// [`IndexError::State`].
-pub fn recorded(state: &dyn State, name: &[u8]) -> Result<Option<Occurrences>, IndexError> {
+pub(super) fn recorded(state: &dyn State, name: &[u8]) -> Result<Option<Occurrences>, IndexError> {
     of_record(state.read(name)?.as_deref())
 }
 
@@ -90,7 +77,7 @@ pub fn recorded(state: &dyn State, name: &[u8]) -> Result<Option<Occurrences>, I
 ///
 /// # Errors
 /// [`IndexError::State`].
-pub fn of_record(record: Option<&[u8]>) -> Result<Option<Occurrences>, IndexError> {
+pub(super) fn of_record(record: Option<&[u8]>) -> Result<Option<Occurrences>, IndexError> {
     let entries = record.map(Occurrences::decode).transpose();
     entries.map_err(|_| IndexError::State("a value's record is damaged".into()))
 }
@@ -102,7 +89,8 @@ impl ArxEq {
         [self.index().as_bytes().as_slice(), &self.slot(canonical).0].concat()
     }
 
-    fn staged(&self, changes: &[RowChange], state: &dyn State) -> Result<Staged, IndexError> {
+    /// Stages changes of documents.
+    pub(super) fn staged(&self, changes: &[RowChange], state: &dyn State) -> Result<Staged, IndexError> {
         let mut staged = Staged::default();
         let mut values = ValueRecords::default();
         for change in changes {
@@ -149,32 +137,5 @@ impl ArxEq {
             }
         }
         Ok(now)
-    }
-}
-
-impl EncryptedIndex for ArxEq {
-    fn index(&self) -> IndexId {
-        self.index
-    }
-
-    fn entry_bytes(&self) -> usize {
-        ENTRY_BYTES
-    }
-
-    fn keeps_in_headers(&self) -> bool {
-        true
-    }
-
-    fn serves(&self) -> Serves<'_> {
-        Serves::Equality(self)
-    }
-
-    fn stage(
-        self: Arc<Self>,
-        _place: Place,
-        changes: Vec<RowChange>,
-        state: Arc<dyn State>,
-    ) -> Pending<'static, Result<Staged, IndexError>> {
-        Box::pin(std::future::ready(self.staged(&changes, &*state)))
     }
 }

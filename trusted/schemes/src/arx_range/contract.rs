@@ -33,7 +33,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> EncryptedIndex for ArxRang
         true
     }
 
-    fn serves(&self) -> Serves<'_> {
+    fn serves(&self) -> Serves {
         Serves::Range
     }
 

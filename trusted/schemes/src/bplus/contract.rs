@@ -41,7 +41,7 @@ impl<S: OrderScheme + Sync + 'static, C: Channel<Protocol> + 'static> EncryptedI
         ciphertexts.saturating_add(SealedEntry::BYTES).saturating_add(STEP_BYTES)
     }
 
-    fn serves(&self) -> Serves<'_> {
+    fn serves(&self) -> Serves {
         Serves::Range
     }
 

@@ -367,7 +367,7 @@ impl<C: Channel<Mope> + 'static> EncryptedIndex for Index<C> {
         true
     }
 
-    fn serves(&self) -> Serves<'_> {
+    fn serves(&self) -> Serves {
         Serves::Range
     }
 

@@ -49,7 +49,7 @@ impl<C: Channel<Protocol> + 'static> EncryptedIndex for Pope<C> {
         self.elements.sealed_bytes() + STEP_BYTES
     }
 
-    fn serves(&self) -> Serves<'_> {
+    fn serves(&self) -> Serves {
         Serves::Range
     }
 

@@ -32,7 +32,7 @@ impl<S: StatefulScheme + 'static, C: Channel<Protocol> + 'static> EncryptedIndex
         ENTRY_BYTES
     }
 
-    fn serves(&self) -> Serves<'_> {
+    fn serves(&self) -> Serves {
         Serves::Range
     }
 
