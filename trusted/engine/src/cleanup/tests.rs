@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::Settings;
 use crate::index::LiveIndex;
-use crate::index::tests::eq_of;
+use crate::index::tests::{Scripted, eq_of};
 use crate::tests::{World, randomly};
 use arras_planner::terms::equality_bytes;
 use arras_schemes::arx_eq::occurrences::Occurrences;
@@ -118,6 +119,33 @@ async fn a_value_that_is_not_due_or_has_no_entries_asks_the_server_nothing() {
     assert_eq!(fault(shared.clean(target, occurrences.encode()).await), None, "it has no entries");
     stage.collection.set_indexes(Vec::new());
     assert_eq!(fault(shared.clean(stage.target(), occurrences.encode()).await), None, "the index is gone");
+}
+
+#[tokio::test]
+async fn what_a_statement_thinned_out_is_cleaned_with_it_if_that_is_the_policy() {
+    for cleanup in [Cleanup::Threshold, Cleanup::EachDelete] {
+        let world = World::with(Settings { cleanup, ..Settings::default() }).await;
+        let half = Arc::new(Scripted::default());
+        let part = IndexPart::around(IndexId([1; 8]), eq_of(&["a"]), Arc::clone(&half) as _);
+        let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![Arc::clone(&part)]);
+        let collection = world.collection(vec![index], 0);
+        let released = |value, counter| Released::from([(vec![value], BTreeSet::from([counter]))]);
+        let thinned = [released(1, 3), released(2, 4), released(1, 5)];
+        collection.thinned.lock().unwrap().extend(thinned.map(|released| (Arc::clone(&part), released)));
+        world.shared.clean_after_statement(&collection).await;
+        let asked: Vec<(Vec<u8>, Vec<u32>)> = half
+            .renumbered
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(value, occasion)| match occasion {
+                Occasion::Released(released) => (value.clone(), released.iter().copied().collect()),
+                Occasion::Searched(_) => panic!("nobody searched"),
+            })
+            .collect();
+        let expected = [(vec![1], vec![3, 5]), (vec![2], vec![4])];
+        assert_eq!(asked, if cleanup == Cleanup::EachDelete { &expected[..] } else { &[] });
+    }
 }
 
 #[tokio::test]

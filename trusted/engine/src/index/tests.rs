@@ -7,11 +7,12 @@ use arras_planner::kinds::{Availability, of_orders};
 use arras_planner::physical::KeyWidth;
 use arras_protocol::{CollectionId, Order, RowId, documents};
 use arras_schemes::contract::{
-    KeysAndRows, Pending, Place, RangeCursor, RangePage, RangeQuery, RangeSearch, Repair, RowChange, Serves,
-    Staged,
+    Difference, EqualityAnswer, EqualitySearch, KeysAndRows, Occasion, OnRecord, Pending, Place, RangeCursor,
+    RangePage, RangeQuery, RangeSearch, Renumbered, Renumbering, Repair, RowChange, Serves, Staged,
+    UniqueSearch,
 };
 use bson::Document;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
 /// An index of an order in plain: its entries, of which a page holds so many.
@@ -99,6 +100,94 @@ impl RangeSearch for Plain {
     }
 }
 
+/// An index of equality, or of unique values, that gives the answers that it was told, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Scripted {
+    pub(crate) answers: Mutex<VecDeque<Result<EqualityAnswer, IndexError>>>,
+    pub(crate) holders: Mutex<VecDeque<Result<Vec<Option<RowId>>, IndexError>>>,
+    pub(crate) is_unique: bool,
+    /// What was asked to be numbered anew, which comes to nothing.
+    pub(crate) renumbered: Mutex<Vec<(Vec<u8>, Occasion)>>,
+}
+
+impl EncryptedIndex for Scripted {
+    fn index(&self) -> IndexId {
+        IndexId([1; 8])
+    }
+
+    fn entry_bytes(&self) -> usize {
+        100
+    }
+
+    fn serves(&self) -> Serves {
+        if self.is_unique { Serves::Unique } else { Serves::Equality }
+    }
+
+    fn equality(self: Arc<Self>) -> Option<Arc<dyn EqualitySearch>> {
+        (!self.is_unique).then_some(self as _)
+    }
+
+    fn unique(self: Arc<Self>) -> Option<Arc<dyn UniqueSearch>> {
+        self.is_unique.then_some(self as _)
+    }
+
+    fn stage(
+        self: Arc<Self>,
+        _: Place,
+        _: Vec<RowChange>,
+        _: Arc<dyn State>,
+    ) -> Pending<'static, Result<Staged, IndexError>> {
+        Box::pin(std::future::ready(Ok(Staged::default())))
+    }
+}
+
+impl EqualitySearch for Scripted {
+    fn search<'s>(
+        self: Arc<Self>,
+        _: &'s BTreeSet<Vec<u8>>,
+        _: &'s dyn State,
+    ) -> Pending<'s, Result<EqualityAnswer, IndexError>> {
+        Box::pin(std::future::ready(self.answers.lock().unwrap().pop_front().unwrap()))
+    }
+
+    fn on_record(&self, _: &[Vec<u8>], _: &dyn State) -> Result<Vec<OnRecord>, IndexError> {
+        Ok(Vec::new())
+    }
+
+    fn inspect(
+        self: Arc<Self>,
+        _: BTreeMap<Vec<u8>, Vec<RowId>>,
+        _: &dyn State,
+    ) -> Pending<'_, Result<Difference, IndexError>> {
+        Box::pin(std::future::ready(Ok(Difference::default())))
+    }
+
+    fn renumbering(
+        self: Arc<Self>,
+        value: Vec<u8>,
+        occasion: Occasion,
+        _: Arc<dyn State>,
+    ) -> Result<Box<dyn Renumbering>, IndexError> {
+        self.renumbered.lock().unwrap().push((value, occasion));
+        Ok(Box::new(Nothing))
+    }
+}
+
+impl UniqueSearch for Scripted {
+    fn holders(self: Arc<Self>, _: Vec<Vec<u8>>) -> Pending<'static, Result<Vec<Option<RowId>>, IndexError>> {
+        Box::pin(std::future::ready(self.holders.lock().unwrap().pop_front().unwrap()))
+    }
+}
+
+/// Nothing to be numbered anew.
+struct Nothing;
+
+impl Renumbering for Nothing {
+    fn next(&mut self) -> Pending<'_, Result<Option<Box<dyn Renumbered>>, IndexError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
 /// An index of an order of some fields, with keys of tagged parts.
 pub(crate) fn range_of(fields: &[&str]) -> PhysicalIndex {
     let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
@@ -140,7 +229,7 @@ impl IndexPart {
         Self::around(id, physical, Arc::new(Plain { id, entries, page, asked }))
     }
 
-    fn around(id: IndexId, physical: PhysicalIndex, half: Arc<dyn EncryptedIndex>) -> Arc<Self> {
+    pub(crate) fn around(id: IndexId, physical: PhysicalIndex, half: Arc<dyn EncryptedIndex>) -> Arc<Self> {
         let (facts, sample) = (LiveFacts::default(), LiveSample::default());
         Arc::new(Self { id, physical, sparse: false, facts, sample, bucket_factor: 32, half })
     }

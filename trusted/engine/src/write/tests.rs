@@ -3,12 +3,13 @@
 
 use super::*;
 use crate::index::LiveIndex;
-use crate::index::tests::{eq_of, range_of, unique_of};
+use crate::index::tests::{Scripted, eq_of, range_of, unique_of};
 use crate::tests::{World, collection, document, randomly};
 use crate::uniqueness::{Claims, Constrained, Values, conflict};
 use arras_planner::terms::equality_bytes;
 use arras_protocol::{IndexId, RowId};
 use arras_records::IndexTerms;
+use arras_schemes::error::IndexError;
 use arras_service::Fault;
 use arras_service::interrupt::Reason;
 use bson::doc;
@@ -166,6 +167,34 @@ fn a_revision_is_refused_if_it_takes_what_another_document_has_by_then() {
         }
     }
     assert!(refused > 500 && freed > 500, "{refused} {freed}");
+}
+
+#[tokio::test]
+async fn a_value_that_another_document_has_by_the_server_is_refused_and_the_same_again_is_not() {
+    let world = World::new("").await;
+    let half = Arc::new(Scripted { is_unique: true, ..Scripted::default() });
+    let part = IndexPart::around(IndexId([1; 8]), unique_of(&["a"]), Arc::clone(&half) as _);
+    let index = LiveIndex::of_test("a_1", doc! { "a": 1 }, vec![part]);
+    let collection = world.collection(vec![index], 0);
+    let change = |number, from: i32, to: i32| {
+        let old = Some(opened(row(number), doc! { "a": from }));
+        Revision { old, ..inserted(row(number), doc! { "a": to }) }
+    };
+    let revisions = [change(1, 5, 6), change(2, 6, 6), change(3, 8, 7)];
+    // Each value is asked for once, in the order of their bytes.
+    let mut held = [(6, Some(row(2))), (7, None)];
+    held.sort_by_key(|(value, _)| equality_bytes(&[Bson::Int32(*value)]));
+    half.holders.lock().unwrap().push_back(Ok(held.map(|(_, row)| row).into()));
+    let conflicts = world.shared.conflicts(&collection, &revisions).await.unwrap();
+    let refused: Vec<Option<Fault>> =
+        conflicts.into_iter().map(|conflict| conflict.map(|error| error.fault)).collect();
+    assert_eq!(refused, [Some(Fault::DuplicateKey), None, None]);
+    half.holders.lock().unwrap().push_back(Err(IndexError::Peer("more values")));
+    let error = world.shared.conflicts(&collection, &revisions).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Peer);
+    // What takes nothing asks nothing.
+    let gone = removal(opened(row(1), doc! { "a": 1 }));
+    assert!(world.shared.conflicts(&collection, &[gone]).await.unwrap()[0].is_none());
 }
 
 #[test]
