@@ -146,7 +146,10 @@ mod tests {
         }
     }
 
-    fn holders(server: Server, key: &Key) -> (Result<Vec<Option<RowId>>, IndexError>, Vec<Vec<Label>>) {
+    type Holders = Result<Vec<Option<RowId>>, IndexError>;
+
+    /// What some values have for holders, and what was asked for that.
+    fn holders(server: Server, key: &Key) -> (Holders, Vec<Vec<Label>>) {
         let index = Arc::new(UniqueIndex::new(Arc::new(server), IndexId([1; 8]), key));
         let values = [3, 1, 2, 1].map(|value| vec![value]).into();
         let asking = Arc::clone(&index).holders(values);

@@ -126,12 +126,12 @@ async fn an_answer_that_differs_is_a_lie_unless_a_write_of_the_value_is_under_wa
     let world = World::new("").await;
     assert_eq!(asked(&world, vec![exact(), exact()], false).await, (Ok(2), 1));
     let lie = Err(Fault::Corruption);
-    assert_eq!(asked(&world, vec![differs(), exact()], false).await, (lie.clone(), 1));
+    assert_eq!(asked(&world, vec![differs(), exact()], false).await, (lie, 1));
     let change = world.shared.local.set_as_named(COUNTERS, b"record".to_vec(), &Vec::<u8>::new());
     let operation = OperationId { epoch: 9, sequence: 1 };
     world.shared.intents.ledger.begin(operation, &[], &[change]);
     assert_eq!(asked(&world, vec![differs(), exact(), exact()], false).await, (Ok(2), 1), "asked again");
-    assert_eq!(asked(&world, vec![differs(), exact()], true).await, (lie.clone(), 1), "by the one writer");
+    assert_eq!(asked(&world, vec![differs(), exact()], true).await, (lie, 1), "by the one writer");
     let always = || (0..9).map(|_| differs()).collect();
     assert_eq!(asked(&world, always(), false).await, (lie, 5), "in the end as the one writer");
     let other = Ok(EqualityAnswer::Differs(b"other".to_vec()));

@@ -18,13 +18,16 @@ pub(super) struct Asked<'v> {
     occurrences: Occurrences,
 }
 
+/// Names of values' records, and their entries; none of a value without.
+type Recorded = Vec<(Vec<u8>, Option<Occurrences>)>;
+
 impl ArxEq {
-    /// The names of the records of some values, and their entries; none of a value without.
+    /// The records of some values.
     pub(super) fn recorded_of<'v>(
         &self,
         values: impl IntoIterator<Item = &'v Vec<u8>>,
         state: &dyn State,
-    ) -> Result<Vec<(Vec<u8>, Option<Occurrences>)>, IndexError> {
+    ) -> Result<Recorded, IndexError> {
         let names: Vec<Vec<u8>> = values.into_iter().map(|value| self.record_name(value)).collect();
         let records = state.read_many(&names)?;
         let opened = |(name, record): (Vec<u8>, Option<Vec<u8>>)| Ok((name, of_record(record.as_deref())?));

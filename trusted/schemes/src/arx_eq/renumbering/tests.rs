@@ -1,7 +1,7 @@
 //! Which values are numbered anew, by what pieces, and what comes of it.
 #![allow(clippy::unwrap_used)]
 
-use super::super::testing::{VALUE, World, now, row};
+use super::super::tests::world::{VALUE, World, now, row};
 use super::*;
 use crate::contract::{EqualityAnswer, EqualitySearch};
 use arras_protocol::arx_eq::Response;

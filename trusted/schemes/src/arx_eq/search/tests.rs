@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use super::super::testing::{Kept, VALUE, World, now, row};
+use super::super::tests::world::{Kept, VALUE, World, now, row};
 use super::*;
 use crate::contract::EqualitySearch;
 use arras_keys::Key;

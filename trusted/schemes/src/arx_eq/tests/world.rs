@@ -1,8 +1,8 @@
 //! A server, its client and the client's state, all out of nothing, with entries of one value.
 #![allow(clippy::unwrap_used)]
 
-use super::occurrences::Occurrences;
-use super::{ArxEqIndex, covered};
+use crate::arx_eq::occurrences::Occurrences;
+use crate::arx_eq::{ArxEqIndex, covered};
 use crate::contract::{EqualityAnswer, EqualitySearch, Held, RowChange, Staged, State, StateChange, Terms};
 use crate::error::IndexError;
 use arras_keys::Key;
@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 /// The value of which everything is.
-pub(super) const VALUE: &[u8] = b"flu";
+pub(in crate::arx_eq) const VALUE: &[u8] = b"flu";
 
 /// What comes of something that waits for nothing.
-pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
+pub(in crate::arx_eq) fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => panic!("it waits"),
@@ -30,13 +30,13 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A row of a number.
-pub(super) fn row(number: u32) -> RowId {
+pub(in crate::arx_eq) fn row(number: u32) -> RowId {
     RowId(u128::from(number).to_be_bytes())
 }
 
 /// Records in memory.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>);
+pub(in crate::arx_eq) struct Kept(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>);
 
 impl State for Kept {
     fn read(&self, name: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
@@ -49,7 +49,7 @@ impl State for Kept {
 }
 
 impl Kept {
-    pub(super) fn set(&self, name: Vec<u8>, record: Option<Vec<u8>>) {
+    pub(in crate::arx_eq) fn set(&self, name: Vec<u8>, record: Option<Vec<u8>>) {
         match record {
             Some(record) => self.0.lock().unwrap().insert(name, record),
             None => self.0.lock().unwrap().remove(&name),
@@ -58,14 +58,14 @@ impl Kept {
 }
 
 /// What a server says instead of what it would.
-pub(super) type Lie = Box<dyn Fn(&mut Response) + Send>;
+pub(in crate::arx_eq) type Lie = Box<dyn Fn(&mut Response) + Send>;
 
 /// The keyless half over a map.
 #[derive(Default)]
-pub(super) struct Server {
-    pub(super) entries: Mutex<BTreeMap<Label, MaskedRow>>,
-    pub(super) asked: Mutex<Vec<Request>>,
-    pub(super) lie: Mutex<Option<Lie>>,
+pub(in crate::arx_eq) struct Server {
+    pub(in crate::arx_eq) entries: Mutex<BTreeMap<Label, MaskedRow>>,
+    pub(in crate::arx_eq) asked: Mutex<Vec<Request>>,
+    pub(in crate::arx_eq) lie: Mutex<Option<Lie>>,
 }
 
 impl Server {
@@ -120,22 +120,22 @@ impl Channel<Entries> for Server {
 }
 
 /// An index with entries of [`VALUE`].
-pub(super) struct World {
-    pub(super) server: Arc<Server>,
-    pub(super) state: Arc<Kept>,
-    pub(super) index: Arc<ArxEqIndex<Arc<Server>>>,
+pub(in crate::arx_eq) struct World {
+    pub(in crate::arx_eq) server: Arc<Server>,
+    pub(in crate::arx_eq) state: Arc<Kept>,
+    pub(in crate::arx_eq) index: Arc<ArxEqIndex<Arc<Server>>>,
     /// What the documents' headers keep.
-    pub(super) headers: BTreeMap<RowId, Held>,
+    pub(in crate::arx_eq) headers: BTreeMap<RowId, Held>,
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(in crate::arx_eq) fn new() -> Self {
         let (server, state) = (Arc::new(Server::default()), Arc::new(Kept::default()));
         let index = Arc::new(ArxEqIndex::new(Arc::clone(&server), IndexId([1; 8]), &Key::generate()));
         Self { server, state, index, headers: BTreeMap::new() }
     }
 
-    pub(super) fn perform(&self, staged: Staged) {
+    pub(in crate::arx_eq) fn perform(&self, staged: Staged) {
         let steps = staged.steps.entries.into_iter().chain(staged.steps.removed);
         steps.for_each(|step| self.server.apply(step));
         for StateChange { name, now, .. } in staged.state {
@@ -153,7 +153,7 @@ impl World {
         held
     }
 
-    pub(super) fn enter(&mut self, numbers: impl IntoIterator<Item = u32>) {
+    pub(in crate::arx_eq) fn enter(&mut self, numbers: impl IntoIterator<Item = u32>) {
         for row in numbers.into_iter().map(row) {
             let held = self.change(row, None)[0];
             self.headers.insert(row, held);
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Takes rows out; the counters that they were under.
-    pub(super) fn remove(&mut self, numbers: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+    pub(in crate::arx_eq) fn remove(&mut self, numbers: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
         let mut released = BTreeSet::new();
         for row in numbers.into_iter().map(row) {
             let held = self.headers.remove(&row).unwrap();
@@ -171,21 +171,21 @@ impl World {
         released
     }
 
-    pub(super) fn name(&self) -> Vec<u8> {
+    pub(in crate::arx_eq) fn name(&self) -> Vec<u8> {
         self.index.keyed.record_name(VALUE)
     }
 
-    pub(super) fn occurrences(&self) -> Occurrences {
+    pub(in crate::arx_eq) fn occurrences(&self) -> Occurrences {
         Occurrences::decode(&self.state.read(&self.name()).unwrap().unwrap()).unwrap()
     }
 
-    pub(super) fn search(&self) -> Result<EqualityAnswer, IndexError> {
+    pub(in crate::arx_eq) fn search(&self) -> Result<EqualityAnswer, IndexError> {
         let values = BTreeSet::from([VALUE.to_vec(), b"gout".to_vec()]);
         now(Arc::clone(&self.index).search(&values, &*self.state))
     }
 
     /// Has the server lie.
-    pub(super) fn lie(&self, lie: impl Fn(&mut Response) + Send + 'static) {
+    pub(in crate::arx_eq) fn lie(&self, lie: impl Fn(&mut Response) + Send + 'static) {
         *self.server.lie.lock().unwrap() = Some(Box::new(lie));
     }
 }
