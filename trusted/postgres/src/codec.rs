@@ -8,6 +8,7 @@
 mod array;
 mod binary;
 mod calendar;
+mod conversion;
 mod float;
 mod json;
 mod members;
@@ -17,8 +18,9 @@ mod tests;
 mod text;
 
 pub(crate) use array::{array_members, binary_members};
-pub(crate) use binary::{converted_by, type_of};
+pub(crate) use binary::{Said, members_said_by, said_by, type_of};
 pub(crate) use calendar::DAY_MICROSECONDS;
+pub(crate) use conversion::within;
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 
@@ -150,26 +152,6 @@ impl Datum {
             Self::Bytes(bytes) => padded_key(bytes, encryption),
             Self::Uuid(bytes) => bytes.to_vec(),
             Self::Boolean(value) => vec![u8::from(*value)],
-        })
-    }
-
-    /// As a cast to a type with digits or a length makes it: rounded, or cut without a word.
-    ///
-    /// # Errors
-    /// More digits before the point than the type has.
-    pub(crate) fn cast(self, kind: ColumnType) -> Result<Self, SqlError> {
-        Ok(match (self, kind) {
-            (Self::Numeric(number), ColumnType::Numeric(Some((precision, scale)))) => {
-                Self::Numeric(number.fitted(precision, scale)?)
-            }
-            (Self::Text(mut text), ColumnType::Varchar(Some(length))) => {
-                let length = usize::try_from(length).unwrap_or(usize::MAX);
-                if let Some((end, _)) = text.char_indices().nth(length) {
-                    text.truncate(end);
-                }
-                Self::Text(text)
-            }
-            (value, _) => value,
         })
     }
 

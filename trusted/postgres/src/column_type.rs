@@ -50,6 +50,16 @@ impl ColumnType {
         matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
     }
 
+    /// The type without digits or a length.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        match self {
+            Self::Numeric(_) => Self::Numeric(None),
+            Self::Varchar(_) => Self::Varchar(None),
+            other => other,
+        }
+    }
+
     /// PostgreSQL's number of the type: the same in every installation.
     #[must_use]
     pub fn oid(self) -> u32 {

@@ -71,8 +71,7 @@ pub struct Value {
     pub source: Source,
     /// As what it goes.
     pub form: Form,
-    /// The type that it is written or cast as, where that says what it is compared as: a decimal beside an integer, a text that a
-    /// cast cuts.
+    /// The type that it is written or cast as: it is read by that, then becomes one of the column's, or is compared as what it is.
     pub sent_as: Option<ColumnType>,
     /// Byte of the client's text that an error of it is at.
     pub at: usize,
@@ -318,14 +317,12 @@ pub struct Computation {
 pub enum Expression {
     /// A column of the row that was read, by its position in the outputs, all of one type.
     Read(usize, Arc<Encryption>),
-    /// The client's parameter of that number, as a value of the column's type.
-    Parameter(u16, Arc<Encryption>),
-    /// A constant, as a value of the column's type.
-    Constant(String, Arc<Encryption>),
+    /// The client's parameter of that number, beside values of the column's type, and what it is cast to.
+    Parameter(u16, Arc<Encryption>, Option<ColumnType>),
+    /// The same of a constant.
+    Constant(String, Arc<Encryption>, Option<ColumnType>),
     /// A number in digits, of the type that they have beside values of the column's.
     Number(String, Arc<Encryption>),
-    /// A constant that is cast to a type of numbers.
-    Cast(String, ColumnType),
     /// A plain column of the row that was read: its type is not known, and is taken for the column's or a wider one.
     Plain(usize, Arc<Encryption>),
     /// Arithmetic as PostgreSQL's on that type.

@@ -2,24 +2,24 @@
 
 mod ahead;
 mod arithmetic;
-mod cast;
 mod compared;
 mod folding;
+mod given;
 mod stored;
 #[cfg(test)]
 mod tests;
 
 use crate::catalog::Encryption;
-use crate::codec::{Datum, array_members, binary_members, converted_by};
+use crate::codec::Datum;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
-use cast::{given, given_members};
 pub(crate) use compared::is_finer;
-use compared::{Standing, compared_key, equality_bytes, order_standing};
+use compared::{Standing, compared_key, equality_bytes, equality_members, order_standing};
 pub(crate) use folding::Folding;
+use given::{given, given_members};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub(crate) use stored::stored_terms;
@@ -342,7 +342,8 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             term(encryption, &datum.storable(encryption)?.canonical()).map(Some)
         }),
         Form::EqualToArray(encryption) => {
-            array(value, encryption, inputs, &|datum| term(encryption, &datum.canonical()).map(Some))
+            let members = equality_members(value, encryption, inputs)?;
+            each(members, &|bytes| term(encryption, &bytes).map(Some))
         }
         Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {
             array(value, encryption, inputs, &|datum| {
@@ -376,7 +377,15 @@ fn array(
     inputs: Inputs<'_>,
     make: &dyn Fn(Datum) -> Result<Option<Vec<u8>>, SqlError>,
 ) -> Result<PhysicalValue, SqlError> {
-    let Some(members) = given_members(value, encryption, inputs)? else { return Ok(PhysicalValue::Null) };
+    each(given_members(value, encryption, inputs)?, make)
+}
+
+/// The same of members that are read already.
+fn each<T>(
+    members: Option<Vec<Option<T>>>,
+    make: &dyn Fn(T) -> Result<Option<Vec<u8>>, SqlError>,
+) -> Result<PhysicalValue, SqlError> {
+    let Some(members) = members else { return Ok(PhysicalValue::Null) };
     let made = members.into_iter().map(|member| member.map_or(Ok(None), make));
     made.collect::<Result<_, SqlError>>().map(PhysicalValue::Array)
 }
@@ -390,108 +399,11 @@ fn plain(row: &[Option<String>], position: usize) -> Result<PhysicalValue, SqlEr
     Ok(value.clone().map_or(PhysicalValue::Null, PhysicalValue::Text))
 }
 
-/// The value that a source is, of a column's type; none is NULL.
-fn datum(source: &Source, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Option<Datum>, SqlError> {
-    let from_text = |text: &Option<String>| {
-        text.as_deref().map(|text| Datum::from_text(encryption.kind, text)).transpose()
-    };
-    match source {
-        Source::Parameter(number) => {
-            let argument = argument(*number, inputs)?;
-            let Some(bytes) = argument.bytes else { return Ok(None) };
-            read(encryption.kind, argument, bytes, inputs.asker.in_utc).map(Some)
-        }
-        Source::Constant(text) => from_text(text),
-        Source::Read(position) => from_text(
-            inputs.read.get(*position).ok_or_else(|| defect("a row has fewer columns than were read"))?,
-        ),
-        Source::Computed(position) => {
-            from_text(inputs.computed.get(*position).ok_or_else(|| defect("a value was not computed"))?)
-        }
-        Source::Constants(_) => Err(defect("an array stands where one value does")),
-    }
-}
-
 fn argument<'a>(number: u16, inputs: Inputs<'a>) -> Result<Argument<'a>, SqlError> {
     let found = usize::from(number).checked_sub(1).and_then(|position| inputs.arguments.get(position));
     found.copied().ok_or_else(|| {
         SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter ${number}"))
     })
-}
-
-fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8], in_utc: bool) -> Result<Datum, SqlError> {
-    let sent = converted_by(argument.oid, kind, in_utc)?;
-    if argument.binary {
-        return Datum::from_binary(kind, argument.oid, bytes);
-    }
-    let text = std::str::from_utf8(bytes).map_err(|_| {
-        SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-    })?;
-    let of_type = argument.oid == 0 || argument.oid == kind.oid();
-    if let Some(sent) = sent {
-        return Datum::from_text(sent, text)?.converted(kind);
-    }
-    if of_type { Datum::of_type(kind, text) } else { Datum::from_text(kind, text) }
-}
-
-/// The values of an array; none is NULL.
-fn members(
-    source: &Source,
-    encryption: &Encryption,
-    inputs: Inputs<'_>,
-) -> Result<Option<Vec<Option<Datum>>>, SqlError> {
-    let kind = encryption.kind;
-    let texts = |list: &[Option<String>]| {
-        let one =
-            |text: &Option<String>| text.as_deref().map(|text| Datum::from_text(kind, text)).transpose();
-        list.iter().map(one).collect::<Result<Vec<_>, _>>()
-    };
-    match source {
-        Source::Constants(list) => texts(list).map(Some),
-        Source::Parameter(number) => {
-            let argument = argument(*number, inputs)?;
-            let Some(bytes) = argument.bytes else { return Ok(None) };
-            if argument.binary {
-                let wrong = || {
-                    SqlError::new(sqlstate::INVALID_BINARY_REPRESENTATION, "not an array of one dimension")
-                };
-                let (oid, list) = binary_members(bytes).ok_or_else(wrong)?;
-                let one = |member: Option<&[u8]>| {
-                    converted_by(oid, kind, inputs.asker.in_utc)?;
-                    member.map(|bytes| Datum::from_binary(kind, oid, bytes)).transpose()
-                };
-                return list.into_iter().map(one).collect::<Result<Vec<_>, _>>().map(Some);
-            }
-            let text = String::from_utf8_lossy(bytes);
-            let wrong = || {
-                SqlError::new(
-                    sqlstate::INVALID_TEXT_REPRESENTATION,
-                    format!("malformed array literal: \"{text}\""),
-                )
-            };
-            let list = array_members(&text).ok_or_else(wrong)?;
-            let of = [
-                ColumnType::Timestamp,
-                ColumnType::TimestampTz,
-                ColumnType::Real,
-                ColumnType::DoublePrecision,
-            ];
-            let sent = of.into_iter().find(|kind| kind.array_oid() == argument.oid);
-            match sent.map_or(Ok(None), |sent| converted_by(sent.oid(), kind, inputs.asker.in_utc))? {
-                None => texts(&list).map(Some),
-                Some(sent) => {
-                    let one = |text: &Option<String>| {
-                        text.as_deref().map(|text| Datum::from_text(sent, text)?.converted(kind)).transpose()
-                    };
-                    list.iter().map(one).collect::<Result<Vec<_>, _>>().map(Some)
-                }
-            }
-        }
-        Source::Constant(None) => Ok(None),
-        Source::Constant(Some(_)) | Source::Read(_) | Source::Computed(_) => {
-            Err(defect("one value stands where an array does"))
-        }
-    }
 }
 
 /// What a `RowDescription` says of a column that the proxy opens.

@@ -1,11 +1,13 @@
 //! PostgreSQL's binary formats.
 
-use super::{DAY_MICROSECONDS, Datum, Numeric};
+use super::{Datum, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 
 /// Numbers of types that a client may send a value as.
 const TEXT_TYPES: [u32; 4] = [25, 1043, 1042, 705];
+/// The same of arrays of them.
+const TEXT_ARRAYS: [u32; 4] = [1009, 1015, 1014, 1009];
 const NUMERIC_POSITIVE: u16 = 0x0000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_NAN: u16 = 0xC000;
@@ -14,9 +16,46 @@ const NUMERIC_NEGATIVE_INFINITY: u16 = 0xF000;
 /// What a `jsonb` begins with in binary.
 const JSONB_VERSION: u8 = 1;
 
-/// The type that a number of PostgreSQL's means, if a column can be of it.
+/// What a number of PostgreSQL's says of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing.
+    Open,
+    /// It is a text.
+    Text,
+    /// It is of a type that a column can be of.
+    Of(ColumnType),
+    /// It is of another type.
+    Other,
+}
+
+/// What is said by the number of a type.
+pub(crate) fn said_by(oid: u32) -> Said {
+    said(oid, ColumnType::oid, TEXT_TYPES)
+}
+
+/// What is said of an array's members by the number of its type.
+pub(crate) fn members_said_by(oid: u32) -> Said {
+    said(oid, ColumnType::array_oid, TEXT_ARRAYS)
+}
+
+/// The type of a parameter, or of its members, that a number of PostgreSQL's means.
 pub(crate) fn type_of(oid: u32) -> Option<ColumnType> {
-    [
+    [said_by(oid), members_said_by(oid)].into_iter().find_map(|said| match said {
+        Said::Of(kind) => Some(kind),
+        Said::Text => Some(ColumnType::Text),
+        Said::Open | Said::Other => None,
+    })
+}
+
+fn said(oid: u32, number: fn(ColumnType) -> u32, texts: [u32; 4]) -> Said {
+    if oid == 0 {
+        return Said::Open;
+    }
+    if texts.contains(&oid) {
+        return Said::Text;
+    }
+    let found = [
         ColumnType::SmallInt,
         ColumnType::Integer,
         ColumnType::BigInt,
@@ -31,38 +70,17 @@ pub(crate) fn type_of(oid: u32) -> Option<ColumnType> {
         ColumnType::Bytea,
         ColumnType::Json,
         ColumnType::Jsonb,
-    ]
-    .into_iter()
-    .find(|kind| kind.oid() == oid)
+    ];
+    found.into_iter().find(|kind| number(*kind) == oid).map_or(Said::Other, Said::Of)
 }
 
 impl Datum {
-    /// Reads a binary value that the client sent as the type of number `oid` (0: the column's own).
+    /// Reads a binary value of a type.
     ///
     /// # Errors
-    /// It is none, or of a type whose values the column does not take.
-    pub(crate) fn from_binary(kind: ColumnType, oid: u32, bytes: &[u8]) -> Result<Self, SqlError> {
-        if TEXT_TYPES.contains(&oid) {
-            let text = std::str::from_utf8(bytes).map_err(|_| malformed(kind))?;
-            return Self::from_text(kind, text);
-        }
-        let sent = if oid == 0 || oid == kind.oid() { Some(kind) } else { type_of(oid) };
-        let mismatch = || {
-            let message = format!("a parameter of type number {oid} is no value of type {}", kind.name());
-            SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
-        };
-        let sent = sent.ok_or_else(mismatch)?;
-        let value = read(sent, bytes)?;
-        if matches!(kind, ColumnType::Text | ColumnType::Varchar(_)) && sent.is_number() {
-            // As PostgreSQL's own cast when a number is stored as a text.
-            return Ok(Self::Text(value.to_text(sent)));
-        }
-        convert(value, kind).ok_or_else(mismatch)
-    }
-
-    /// A value of another type as one of this.
-    pub(crate) fn converted(self, kind: ColumnType) -> Result<Self, SqlError> {
-        convert(self, kind).ok_or_else(|| malformed(kind))
+    /// It is none.
+    pub(crate) fn from_binary(kind: ColumnType, bytes: &[u8]) -> Result<Self, SqlError> {
+        read(kind, bytes)
     }
 
     /// A value in binary.
@@ -82,82 +100,6 @@ impl Datum {
             (Self::Numeric(number), _) => numeric(number),
             _ => self.stored(),
         }
-    }
-}
-
-/// A value of one number type as one of another, if it is the same number there.
-fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
-    Some(match (value, kind) {
-        (value @ Datum::Integer(_), ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt) => value,
-        (Datum::Integer(number), ColumnType::Numeric(_)) => Datum::Numeric(Numeric::integer(number)),
-        #[allow(clippy::cast_precision_loss, reason = "as PostgreSQL's own cast")]
-        (Datum::Integer(number), ColumnType::DoublePrecision) => Datum::Double(number as f64),
-        #[allow(clippy::cast_precision_loss, reason = "as PostgreSQL's own cast")]
-        (Datum::Integer(number), ColumnType::Real) => Datum::Real(number as f32),
-        (Datum::Real(number), ColumnType::DoublePrecision) => Datum::Double(f64::from(number)),
-        (Datum::Double(number), ColumnType::Real) =>
-        {
-            #[allow(clippy::cast_possible_truncation, reason = "as PostgreSQL's own cast")]
-            Datum::Real(number as f32)
-        }
-        // As PostgreSQL's own cast: the digits that every double has.
-        (Datum::Double(number), ColumnType::Numeric(_)) => decimal(kind, &format!("{number:.14e}"))?,
-        (Datum::Real(number), ColumnType::Numeric(_)) => decimal(kind, &format!("{number:.5e}"))?,
-        (Datum::Numeric(number), ColumnType::DoublePrecision | ColumnType::Real) => {
-            Datum::from_text(kind, &number.to_string()).ok()?
-        }
-        (Datum::Numeric(number), ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt) => {
-            Datum::Integer(i64::try_from(number.unscaled_at(0)?).ok()?)
-        }
-        (Datum::Date(days), ColumnType::Timestamp) => Datum::Timestamp(match days {
-            i32::MIN => i64::MIN,
-            i32::MAX => i64::MAX,
-            days => i64::from(days) * DAY_MICROSECONDS,
-        }),
-        (value @ Datum::Real(_), ColumnType::Real)
-        | (value @ Datum::Double(_), ColumnType::DoublePrecision)
-        | (value @ Datum::Numeric(_), ColumnType::Numeric(_))
-        | (
-            value @ Datum::Text(_),
-            ColumnType::Json | ColumnType::Jsonb | ColumnType::Text | ColumnType::Varchar(_),
-        )
-        | (value @ Datum::Bytes(_), ColumnType::Bytea)
-        | (value @ Datum::Uuid(_), ColumnType::Uuid)
-        | (value @ Datum::Boolean(_), ColumnType::Boolean)
-        | (value @ Datum::Date(_), ColumnType::Date)
-        | (value @ Datum::Timestamp(_), ColumnType::Timestamp | ColumnType::TimestampTz) => value,
-        _ => return None,
-    })
-}
-
-/// A decimal of as many digits as it has.
-fn decimal(kind: ColumnType, text: &str) -> Option<Datum> {
-    match Datum::from_text(ColumnType::Numeric(None), text).ok()? {
-        Datum::Numeric(number) => Datum::from_text(kind, &number.normalized().to_string()).ok(),
-        _ => None,
-    }
-}
-
-/// The type by which a value of type `oid` is read, if it is another than the column's and its text would not do: a double for a
-/// decimal, and a moment of a zone for a column without one, or the reverse, where the session's time zone is UTC.
-///
-/// # Errors
-/// Such a moment, where it is not: which one it is says the server.
-pub(crate) fn converted_by(oid: u32, kind: ColumnType, in_utc: bool) -> Result<Option<ColumnType>, SqlError> {
-    let Some(sent) = type_of(oid) else { return Ok(None) };
-    match (sent, kind) {
-        (ColumnType::TimestampTz, ColumnType::Timestamp)
-        | (ColumnType::Timestamp, ColumnType::TimestampTz) => {
-            if in_utc {
-                return Ok(Some(sent));
-            }
-            let message =
-                format!("a value of type {} does not become one of type {} here", sent.name(), kind.name());
-            let hint = "Send it as the column's type, or leave its type open; with TimeZone UTC it is taken.";
-            Err(SqlError::new(sqlstate::DATATYPE_MISMATCH, message).hint(hint))
-        }
-        (ColumnType::Real | ColumnType::DoublePrecision, ColumnType::Numeric(_)) => Ok(Some(sent)),
-        _ => Ok(None),
     }
 }
 

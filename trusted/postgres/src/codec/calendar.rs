@@ -78,7 +78,7 @@ fn era(text: &str) -> (&str, bool) {
     }
 }
 
-/// A date, in days from 2000.
+/// A date, in days from 2000. A time behind it is left out, as PostgreSQL does.
 pub(super) fn date(text: &str) -> Result<i32, NotADate> {
     let (text, before_christ) = era(text);
     match text.to_ascii_lowercase().as_str() {
@@ -87,7 +87,7 @@ pub(super) fn date(text: &str) -> Result<i32, NotADate> {
         "epoch" => return i32::try_from(-EPOCH_DAYS).map_err(|_| NotADate::Range),
         _ => {}
     }
-    let days = day(text, before_christ)?;
+    let days = day(parts(text)?.date, before_christ)?;
     let fits = DATES.contains(&days);
     i32::try_from(days).ok().filter(|_| fits).ok_or(NotADate::Range)
 }
@@ -146,15 +146,16 @@ fn offset(text: &str) -> Result<i64, NotADate> {
     Ok(sign * ((hours * 60 + minutes) * 60 + seconds) * 1_000_000)
 }
 
-/// A moment, in microseconds from 2000. One in a zone must say its offset from UTC; one in none forgets it.
-pub(super) fn moment(text: &str, in_zone: bool) -> Result<i64, NotADate> {
-    let (text, before_christ) = era(text);
-    match text.to_ascii_lowercase().as_str() {
-        "infinity" => return Ok(i64::MAX),
-        "-infinity" => return Ok(i64::MIN),
-        "epoch" => return Ok(-EPOCH_DAYS * DAY_MICROSECONDS),
-        _ => {}
-    }
+/// What a day, perhaps with a time, perhaps in a zone, is written of.
+struct Parts<'t> {
+    date: &'t str,
+    /// Microseconds from midnight.
+    of_day: i64,
+    /// Those of the offset from UTC, if there is one.
+    behind: Option<i64>,
+}
+
+fn parts(text: &str) -> Result<Parts<'_>, NotADate> {
     // A zone may follow the day itself.
     let alone = text
         .strip_suffix(['Z', 'z'])
@@ -165,14 +166,27 @@ pub(super) fn moment(text: &str, in_zone: bool) -> Result<i64, NotADate> {
     };
     let end = time.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.').unwrap_or(time.len());
     let (time, zone) = time.split_at(end);
-    let zone = zone.trim();
-    let behind = match (zone, in_zone) {
-        ("", true) => return Err(NotADate::Offset),
-        ("", false) => 0,
-        (zone, true) => offset(zone)?,
-        (zone, false) => offset(zone).map(|_| 0)?,
+    let (time, zone) = (time.trim(), zone.trim());
+    let behind = if zone.is_empty() { None } else { Some(offset(zone)?) };
+    let of_day = if time.is_empty() { 0 } else { clock(time)? };
+    Ok(Parts { date, of_day, behind })
+}
+
+/// A moment, in microseconds from 2000. One in a zone must say its offset from UTC; one in none forgets it.
+pub(super) fn moment(text: &str, in_zone: bool) -> Result<i64, NotADate> {
+    let (text, before_christ) = era(text);
+    match text.to_ascii_lowercase().as_str() {
+        "infinity" => return Ok(i64::MAX),
+        "-infinity" => return Ok(i64::MIN),
+        "epoch" => return Ok(-EPOCH_DAYS * DAY_MICROSECONDS),
+        _ => {}
+    }
+    let Parts { date, of_day, behind } = parts(text)?;
+    let behind = match behind {
+        None if in_zone => return Err(NotADate::Offset),
+        Some(behind) if in_zone => behind,
+        Some(_) | None => 0,
     };
-    let of_day = if time.trim().is_empty() { 0 } else { clock(time.trim())? };
     let moment = day(date, before_christ)?
         .checked_mul(DAY_MICROSECONDS)
         .and_then(|moment| moment.checked_add(of_day)?.checked_sub(behind))

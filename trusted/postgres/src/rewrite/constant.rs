@@ -1,6 +1,8 @@
 //! Constants and parameters in expressions: what they say, and which tokens they are made of.
 
+use crate::codec::Datum;
 use crate::column_type::ColumnType;
+use crate::error::{SqlError, sqlstate};
 use crate::plan::Source;
 use crate::text::Lexemes;
 use sqlparser::ast::{CastKind, Expr, UnaryOperator, Value};
@@ -12,12 +14,115 @@ use std::ops::Range;
 pub(super) struct Constant {
     /// Its tokens.
     pub(super) tokens: Range<usize>,
-    /// What it says.
+    /// What it says, as a value of the type that it is cast to where it is one.
     pub(super) source: Source,
     /// How it is written.
     pub(super) written: Written,
-    /// The type that it is cast to, as written.
+    /// The type that it is cast to at last, as written.
     pub(super) cast: Option<String>,
+}
+
+impl Constant {
+    /// The type of a column that it is cast to, or its members are.
+    pub(super) fn cast_kind(&self) -> Option<ColumnType> {
+        let name = self.cast.as_deref()?;
+        ColumnType::parse(name.strip_suffix("[]").unwrap_or(name))
+    }
+
+    /// Is it cast to a type that no column is of, which may make another value of it?
+    pub(super) fn is_cast_elsewhere(&self) -> bool {
+        self.cast.as_deref().is_some_and(|name| name != "unknown") && self.cast_kind().is_none()
+    }
+
+    /// The type that it has before anything is made of it; none if its text may be of any.
+    fn kind(&self) -> Option<ColumnType> {
+        let source = |digits: &str| match digits.parse::<i64>() {
+            Ok(number) if i32::try_from(number).is_ok() => ColumnType::Integer,
+            Ok(_) => ColumnType::BigInt,
+            Err(_) => ColumnType::Numeric(None),
+        };
+        match (self.written, &self.source) {
+            _ if self.cast.is_some() => self.cast_kind(),
+            (Written::Number, Source::Constant(Some(digits))) => Some(source(digits)),
+            (Written::Boolean, _) => Some(ColumnType::Boolean),
+            _ => None,
+        }
+    }
+
+    /// What a text of it, its own or a member's, is as it is assigned to a parameter's type, and then cast in the prepared text.
+    ///
+    /// # Errors
+    /// It is none of the types'.
+    pub(super) fn assigned_to(
+        &self,
+        text: &str,
+        parameter: ColumnType,
+        cast: Option<ColumnType>,
+    ) -> Result<String, SqlError> {
+        let value = match self.kind() {
+            None => Datum::of_type(parameter, text)?,
+            Some(kind) => Datum::cast_text(kind, text)?.assigned(kind, parameter, false)?,
+        };
+        let (value, kind) = match cast {
+            Some(cast) => (value.cast(parameter, cast, false)?, cast),
+            None => (value, parameter),
+        };
+        Ok(value.cast_to_text(kind))
+    }
+
+    /// It as it is cast to another type: already that value, unless it is none, which is said where it is read. None: there is no
+    /// such cast, or the proxy does not know what it makes.
+    pub(super) fn cast_to(self, name: String) -> Option<Self> {
+        let is_array = |name: &str| name.ends_with("[]");
+        let (Source::Constant(Some(text)), Some(to), false) =
+            (&self.source, ColumnType::parse(&name), self.cast.as_deref().is_some_and(is_array))
+        else {
+            let cast = match &self.cast {
+                None => name,
+                Some(first) => one_cast(first, name)?,
+            };
+            return Some(Self { cast: Some(cast), ..self });
+        };
+        if self.is_cast_elsewhere() {
+            return None;
+        }
+        let cast = match self.kind() {
+            None => Datum::cast_text(to, text),
+            Some(from) => Datum::cast_text(from, text).and_then(|value| value.cast(from, to, false)),
+        };
+        let source = match cast {
+            Ok(value) => Source::Constant(Some(value.cast_to_text(to))),
+            Err(error) if error.sqlstate == sqlstate::DATATYPE_MISMATCH => return None,
+            Err(_) => self.source,
+        };
+        let written = match self.written {
+            Written::Number if to.is_number() => Written::Number,
+            Written::Boolean if to == ColumnType::Boolean => Written::Boolean,
+            _ => Written::Any,
+        };
+        Some(Self { source, written, cast: Some(name), ..self })
+    }
+
+    /// The same of the members of an array.
+    pub(super) fn members_cast_to(self, name: &str) -> Option<Self> {
+        let cast = self.cast.as_deref().and_then(|name| name.strip_suffix("[]")).map(str::to_owned);
+        let one = |member: Option<String>| {
+            let source = Source::Constant(member);
+            let member = Self { tokens: 0..0, source, written: Written::Any, cast: cast.clone() };
+            match member.cast_to(name.to_owned())?.source {
+                Source::Constant(text) => Some(text),
+                _ => None,
+            }
+        };
+        let array = format!("{name}[]");
+        match self.source {
+            Source::Constants(list) => {
+                let list = list.into_iter().map(one).collect::<Option<_>>()?;
+                Some(Self { source: Source::Constants(list), cast: Some(array), ..self })
+            }
+            _ => self.cast_to(array),
+        }
+    }
 }
 
 /// How a constant is written, and so what it may be a value of.
@@ -52,7 +157,9 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
             {
                 return None;
             }
-            let sign = if *op == UnaryOperator::Minus && !is_zero(digits) { "-" } else { "" };
+            let has_zeros = matches!(inner.cast_kind(), Some(ColumnType::Real | ColumnType::DoublePrecision));
+            let is_negative = *op == UnaryOperator::Minus && (has_zeros || !is_zero(digits));
+            let sign = if is_negative { "-" } else { "" };
             let digits = match (digits.strip_prefix('-'), sign) {
                 (Some(positive), "-") => positive.to_owned(),
                 (Some(_) | None, _) => format!("{sign}{digits}"),
@@ -75,7 +182,7 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
             let start = (value.saturating_sub(6)..value)
                 .find(|start| type_name(lexemes, *start).is_some_and(|(_, end)| end == value))?;
             let (name, _) = type_name(lexemes, start)?;
-            Some(Constant { tokens: start..value + 1, source, written, cast: Some(name) })
+            Constant { tokens: start..value + 1, source, written, cast: None }.cast_to(name)
         }
         _ => None,
     }
@@ -83,13 +190,8 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
 
 /// Does a type hold a number as it is written, so that its negative is the same before the cast and behind it?
 fn holds(name: &str, digits: &str) -> bool {
-    match ColumnType::parse(name) {
-        Some(ColumnType::SmallInt) => digits.parse::<i16>().is_ok(),
-        Some(ColumnType::Integer) => digits.parse::<i32>().is_ok(),
-        Some(ColumnType::BigInt) => digits.parse::<i64>().is_ok(),
-        Some(ColumnType::Numeric(None) | ColumnType::Real | ColumnType::DoublePrecision) => true,
-        _ => false,
-    }
+    let Some(kind) = ColumnType::parse(name) else { return false };
+    kind.is_number() && Datum::cast_text(kind, digits).is_ok_and(|value| value.to_text(kind) == digits)
 }
 
 /// Is a number in digits zero? PostgreSQL reads digits as integers or `numeric`, which have no negative one.
@@ -134,13 +236,7 @@ pub(super) fn in_parentheses(lexemes: &Lexemes, tokens: Range<usize>) -> Option<
 
 fn cast(lexemes: &Lexemes, kind: &CastKind, inner: Constant) -> Option<Constant> {
     let (tokens, name) = cast_tokens(lexemes, kind, &inner.tokens)?;
-    let name = match inner.cast {
-        None => name,
-        // `'5'::int2::integer`: the parameter or string is what the first says, and the second changes nothing.
-        Some(first) if casts_agree(&first, &name) => first,
-        Some(_) => return None,
-    };
-    Some(Constant { tokens, cast: Some(name), ..inner })
+    Some(Constant { tokens, ..inner.cast_to(name)? })
 }
 
 /// The tokens of a cast of what some tokens say, and the name of the type.
@@ -168,12 +264,24 @@ pub(super) fn cast_tokens(
     }
 }
 
-/// Is a cast to a type, of a value that was cast to another, the same value?
-fn casts_agree(first: &str, second: &str) -> bool {
+/// The one cast that two are, one behind the other, if there is one: `$1::varchar(3)::text` is cut, and is a text anyway.
+pub(super) fn one_cast(first: &str, second: String) -> Option<String> {
     let is_array = |name: &str| name.ends_with("[]");
-    let kind = ColumnType::parse(second.strip_suffix("[]").unwrap_or(second));
-    is_array(first) == is_array(second)
-        && kind.is_some_and(|kind| kind.modifier() == -1 && cast_agrees(first, kind))
+    let plain = |name: &str| ColumnType::parse(name.strip_suffix("[]").unwrap_or(name));
+    let (from, to) = (plain(first)?, plain(&second)?);
+    if is_array(first) != is_array(&second) || !cast_agrees(first, to) {
+        return None;
+    }
+    match (from.modifier(), to.modifier()) {
+        (_, -1) => Some(first.to_owned()),
+        (-1, _) => Some(second),
+        (one, other) if one == other => Some(first.to_owned()),
+        // What is cut twice has the lesser length.
+        (one, other) if matches!(to, ColumnType::Varchar(_)) => {
+            Some(if one < other { first.to_owned() } else { second })
+        }
+        _ => None,
+    }
 }
 
 /// Words that are more than one token of a type's name.
@@ -221,7 +329,7 @@ pub(super) fn type_name(lexemes: &Lexemes, start: usize) -> Option<(String, usiz
     Some((name, at))
 }
 
-/// Whether a constant cast to a type is a value of a column as it would be without the cast.
+/// Whether a cast to a type makes of a value of a column one of the same kind, with other digits or another length at most.
 pub(super) fn cast_agrees(name: &str, kind: ColumnType) -> bool {
     let name = name.strip_suffix("[]").unwrap_or(name);
     let Some(cast) = ColumnType::parse(name) else { return name == "unknown" };
@@ -240,6 +348,5 @@ pub(super) fn cast_agrees(name: &str, kind: ColumnType) -> bool {
         ColumnType::Json => 11,
         ColumnType::Jsonb => 12,
     };
-    // A cast with a length or digits cuts or rounds: only the column's own does to the value what storing it does.
-    family(cast) == family(kind) && (cast == kind || cast.modifier() == -1)
+    family(cast) == family(kind)
 }

@@ -11,6 +11,7 @@ use super::scope::{Relation, RelationColumn, Scope};
 use super::term::{Term, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
 use crate::catalog::Encryption;
+use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::text::fold;
@@ -124,6 +125,8 @@ struct Listed<'q> {
     names: Vec<String>,
     /// For each of its columns, what it is stored in.
     targets: Vec<Target>,
+    /// The types that it is cast to before.
+    casts: Vec<Vec<String>>,
 }
 
 impl Listed<'_> {
@@ -147,6 +150,15 @@ impl Listed<'_> {
         let columns = self.names.iter().zip(&self.targets).map(column).collect();
         Relation { name, schema: None, derived: false, certain: true, columns: Some(columns) }
     }
+}
+
+/// Does a cast make of a parameter what storing it does: of an integer a decimal of the column?
+fn is_as_stored(found: &Constant, name: &str, encryption: &Encryption) -> bool {
+    let is_whole = found.cast_kind().is_some_and(ColumnType::is_integer);
+    let to = ColumnType::parse(name).filter(|to| matches!(to, ColumnType::Numeric(_)));
+    matches!(found.source, Source::Parameter(_))
+        && is_whole
+        && to.is_some_and(|to| to == encryption.kind || to.modifier() == -1)
 }
 
 impl Analysis<'_> {
@@ -192,7 +204,13 @@ impl Analysis<'_> {
         {
             return Ok(false);
         }
-        let listed = Listed { list, names, targets };
+        let mut casts = vec![Vec::new(); names.len()];
+        for found in selected.iter().flatten() {
+            if let Some(of_column) = casts.get_mut(found.column) {
+                of_column.clone_from(&found.casts);
+            }
+        }
+        let listed = Listed { list, names, targets, casts };
         self.seal_listed(&listed, select, columns)?;
         self.select_listed(&listed, (source, select), &selected, columns)?;
         Ok(true)
@@ -288,8 +306,8 @@ impl Analysis<'_> {
                         "Give values of all encrypted columns that have a default, or use INSERT ... VALUES.",
                     ));
                 }
-                for (array, target) in arrays.iter().zip(&listed.targets) {
-                    self.seal_array(array, target.as_ref())?;
+                for ((array, target), casts) in arrays.iter().zip(&listed.targets).zip(&listed.casts) {
+                    self.seal_array(array, target.as_ref(), casts)?;
                 }
             }
         }
@@ -304,9 +322,9 @@ impl Analysis<'_> {
                 let message = "VALUES lists must all be the same length";
                 return Err(self.at(SqlError::new(sqlstate::SYNTAX_ERROR, message), at));
             }
-            for (value, target) in row.content.iter().zip(&listed.targets) {
+            for ((value, target), casts) in row.content.iter().zip(&listed.targets).zip(&listed.casts) {
                 if let (Some(found), Some(encryption)) = (constant(self.lexemes, value), target) {
-                    self.seal_cell(&found, encryption)?;
+                    self.seal_cell(found, encryption, casts)?;
                     continue;
                 }
                 self.stored_value(value, target.as_ref(), &scope)?;
@@ -322,11 +340,22 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    fn seal_cell(&mut self, found: &Constant, encryption: &Arc<Encryption>) -> Result<(), SqlError> {
+    fn seal_cell(
+        &mut self,
+        found: Constant,
+        encryption: &Arc<Encryption>,
+        casts: &[String],
+    ) -> Result<(), SqlError> {
         if found.cast.is_none() {
             // As the server takes it, before the query casts it.
             self.type_parameter(&found.source, TEXT);
         }
+        let tokens = found.tokens.clone();
+        let cast_to = |found: Constant, name: &String| {
+            if is_as_stored(&found, name, encryption) { Some(found) } else { found.cast_to(name.clone()) }
+        };
+        let cast = casts.iter().try_fold(found, cast_to);
+        let found = &cast.ok_or_else(|| self.not_cast(&tokens, encryption))?;
         let forms = stored_forms(encryption).into_iter();
         let parts = forms.map(|(_, form)| self.typed_pieces(found, form)).collect::<Result<_, _>>()?;
         let bytes = self.bytes(&found.tokens);
@@ -334,7 +363,21 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    fn seal_array(&mut self, array: &Expr, target: Option<&Arc<Encryption>>) -> Result<(), SqlError> {
+    /// That the proxy does not know what casts one behind the other make of a value.
+    fn not_cast(&self, tokens: &Range<usize>, encryption: &Encryption) -> SqlError {
+        self.unsupported(
+            tokens.start,
+            format!("a value that is listed for column {} is cast to several types", encryption.label),
+            "Cast it once.",
+        )
+    }
+
+    fn seal_array(
+        &mut self,
+        array: &Expr,
+        target: Option<&Arc<Encryption>>,
+        casts: &[String],
+    ) -> Result<(), SqlError> {
         let Some(encryption) = target else { return self.expression(array, &Scope::new(None), "unnest()") };
         let at = super::select::first_token(self.lexemes, array);
         let Some(found) = constant(self.lexemes, array) else {
@@ -348,6 +391,9 @@ impl Analysis<'_> {
             ));
         };
         let found = self.array_of(found)?;
+        let tokens = found.tokens.clone();
+        let cast = casts.iter().try_fold(found, |found, name| found.members_cast_to(name));
+        let found = cast.ok_or_else(|| self.not_cast(&tokens, encryption))?;
         let mut parts = Vec::new();
         for (_, form) in stored_forms(encryption) {
             let form = match form {

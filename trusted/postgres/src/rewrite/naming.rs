@@ -4,17 +4,15 @@
 //! gives; the rows that `FETCH` gives are those of the cursor's query.
 
 use super::analysis::Analysis;
-use super::constant::{Constant, Written, constant};
+use super::constant::{Constant, constant};
 use super::statement;
-use super::write::assigned;
-use crate::catalog::Catalog;
-use crate::codec::array_members;
+use crate::catalog::{Catalog, Encryption};
+use crate::codec::{array_members, type_of};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::named::{Named, Naming, Prepared};
-use crate::plan::{Action, Form, Layout, Outputs, Piece, Program, Rewritten, Source, Value};
+use crate::plan::{Action, Form, Layout, Outputs, ParameterType, Piece, Program, Rewritten, Source, Value};
 use crate::text::{Lexemes, name_of};
-use crate::values::is_finer;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -210,26 +208,15 @@ fn prepare(
     if !lexemes.is_word(at, "as") {
         return Ok(None);
     }
-    let Some(mut rewritten) = inside(text, lexemes, catalog, at + 1)? else {
+    let Some(rewritten) = inside(text, lexemes, catalog, at + 1)? else {
         let known = named.prepared.contains_key(&name);
         return known.then(|| same(text, lexemes, catalog, Naming::Deallocated(Some(name)))).transpose();
     };
     let bytes = 5 * (text.len() + rewritten.extended_text().len());
     named.check_room(bytes)?;
     let declared = list.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
-    let of_columns: Vec<Option<ColumnType>> = declared
-        .iter()
-        .map(|tokens| ColumnType::parse(&text_of(text, lexemes, tokens)?.to_lowercase()))
-        .collect();
-    for value in &mut rewritten.values {
-        let (Form::EqualTo(encryption) | Form::Bound(encryption, ..), Source::Parameter(number)) =
-            (&value.form, &value.source)
-        else {
-            continue;
-        };
-        let said = usize::from(*number).checked_sub(1).and_then(|place| *of_columns.get(place)?);
-        value.sent_as = value.sent_as.or(said.filter(|said| is_finer(*said, encryption.kind)));
-    }
+    let of_columns: Vec<Option<ColumnType>> =
+        declared.iter().map(|tokens| declared_type(text_of(text, lexemes, tokens)?)).collect();
     let kind = |value: &Value| match (&value.form, &value.source) {
         (Form::Plain, Source::Parameter(number)) => {
             let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
@@ -252,6 +239,12 @@ fn prepare(
 
 fn text_of<'t>(text: &'t str, lexemes: &Lexemes, tokens: &Range<usize>) -> Option<&'t str> {
     text.get(lexemes.bytes(tokens.start).start..lexemes.bytes(tokens.end.checked_sub(1)?).end)
+}
+
+/// The type that a parameter is declared with, or its members: `PREPARE` has none with digits or a length.
+fn declared_type(name: &str) -> Option<ColumnType> {
+    let name = name.to_lowercase();
+    ColumnType::parse(name.strip_suffix("[]").unwrap_or(&name)).map(ColumnType::plain)
 }
 
 /// The parts of a list between commas.
@@ -306,8 +299,7 @@ fn execute(
             let message = format!("there is no parameter ${number}");
             return Err(SqlError::new(sqlstate::UNDEFINED_PARAMETER, message));
         };
-        let declared = usize::from(number).checked_sub(1).and_then(|place| *prepared.declared.get(place)?);
-        pieces.push(analysis.argument(value, tokens, declared)?);
+        pieces.push(analysis.argument(value, tokens, prepared.type_of(number))?);
     }
     if !prepared.rewritten.values.is_empty() {
         pieces.push(Piece::Text(")".into()));
@@ -319,24 +311,16 @@ fn execute(
     Ok(Action::Program(Box::new(Program::Layout(Layout { steps: vec![step], answer: 0 }))))
 }
 
-/// A number as it is assigned to a parameter of whole numbers: rounded, and one of the type.
-fn within(mut found: Constant, kind: ColumnType) -> Result<Constant, SqlError> {
-    let (Written::Number, Source::Constant(Some(text)), true) =
-        (found.written, &mut found.source, kind.is_integer())
-    else {
-        return Ok(found);
-    };
-    if let Some(rounded) = crate::codec::rounded(text) {
-        *text = rounded.to_string();
+impl Prepared {
+    /// The type of a parameter: as it was declared, or as the statement has it.
+    fn type_of(&self, number: u16) -> Option<ColumnType> {
+        let place = usize::from(number).checked_sub(1)?;
+        let declared = self.declared.get(place).copied().flatten();
+        declared.or_else(|| match self.rewritten.parameters.get(place)? {
+            ParameterType::Encrypted(oid) => type_of(*oid),
+            ParameterType::Plain(_) | ParameterType::Unused => None,
+        })
     }
-    let fits = match kind {
-        ColumnType::SmallInt => text.parse::<i16>().is_ok(),
-        ColumnType::Integer => text.parse::<i32>().is_ok(),
-        _ => text.parse::<i64>().is_ok(),
-    };
-    let range =
-        || SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", kind.name()));
-    fits.then_some(found).ok_or_else(range)
 }
 
 impl Analysis<'_> {
@@ -388,31 +372,40 @@ impl Analysis<'_> {
                 "Compute the value in the application.",
             ));
         };
-        let found = match declared.filter(|kind| *kind != encryption.kind) {
-            Some(kind) => within(found, kind).map_err(|error| self.at(error, tokens.start))?,
-            None => found,
+        let (source, sent_as) =
+            self.given(found, value, &encryption, declared).map_err(|error| self.at(error, tokens.start))?;
+        Ok(Piece::Value(self.edits.value(Value { source, form: value.form.clone(), sent_as, at })))
+    }
+    /// What a constant is for a parameter: cast as it is written, assigned to the parameter's type, and cast as the prepared text does.
+    fn given(
+        &self,
+        found: Constant,
+        value: &Value,
+        encryption: &Encryption,
+        declared: Option<ColumnType>,
+    ) -> Result<(Source, Option<ColumnType>), SqlError> {
+        if found.is_cast_elsewhere() {
+            self.check_constant(&found, encryption)?;
+        }
+        let parameter = declared.unwrap_or(encryption.kind).plain();
+        let sent_as = Some(value.sent_as.unwrap_or(parameter));
+        let one = |text: &Option<String>| {
+            text.as_deref().map(|text| found.assigned_to(text, parameter, value.sent_as)).transpose()
         };
-        // What the parameter is was said when it was prepared: digits do not make it another type.
-        let sent_as = value.sent_as;
-        let found = match sent_as {
-            Some(sent) if is_finer(sent, encryption.kind) => found,
-            Some(_) | None => {
-                // A parameter is of the column's type: what is given for it becomes one.
-                let found = assigned(&found, &encryption);
-                self.check_constant(&found, &encryption)?;
-                found
-            }
-        };
-        let source = match (&value.form, found.source) {
-            (form, Source::Constant(Some(list))) if form.is_array() => {
+        let source = match &found.source {
+            Source::Constant(Some(list)) if value.form.is_array() => {
                 let wrong = || {
                     let message = format!("malformed array literal: \"{list}\"");
-                    self.at(SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message), tokens.start)
+                    SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message)
                 };
-                Source::Constants(array_members(&list).ok_or_else(wrong)?)
+                let list = array_members(list).ok_or_else(wrong)?;
+                Source::Constants(list.iter().map(one).collect::<Result<_, _>>()?)
             }
-            (_, source) => source,
+            Source::Constant(text) => Source::Constant(one(text)?),
+            Source::Parameter(_) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => {
+                return Ok((found.source, value.sent_as));
+            }
         };
-        Ok(Piece::Value(self.edits.value(Value { source, form: value.form.clone(), sent_as, at })))
+        Ok((source, sent_as))
     }
 }

@@ -42,11 +42,6 @@ impl Computed {
     }
 }
 
-/// The type of numbers that a constant beside numbers is cast to.
-fn number_cast(cast: Option<&str>, beside: ColumnType) -> Option<ColumnType> {
-    ColumnType::parse(cast?).filter(|kind| kind.is_number() && beside.is_number())
-}
-
 impl Analysis<'_> {
     /// `c = c + 1`: the assignment of a value that is computed. The tokens of the value are `tokens`.
     pub(super) fn assign_computed(
@@ -129,18 +124,19 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<Option<Expression>, SqlError> {
         if let Some(found) = constant(self.lexemes, expression) {
+            if found.is_cast_elsewhere() {
+                return Ok(None);
+            }
+            let cast = found.cast_kind();
             return Ok(match found.source {
                 Source::Parameter(number) => {
-                    self.type_parameter(&found.source, of.kind.oid());
-                    Some(Expression::Parameter(number, of.clone()))
+                    self.type_parameter(&found.source, cast.unwrap_or(of.kind).oid());
+                    Some(Expression::Parameter(number, of.clone(), cast))
                 }
                 Source::Constant(Some(text)) if found.written == Written::Number && found.cast.is_none() => {
                     Some(Expression::Number(text, of.clone()))
                 }
-                Source::Constant(Some(text)) if number_cast(found.cast.as_deref(), of.kind).is_some() => {
-                    number_cast(found.cast.as_deref(), of.kind).map(|kind| Expression::Cast(text, kind))
-                }
-                Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone())),
+                Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone(), cast)),
                 Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
             });
         }
@@ -178,7 +174,7 @@ impl Analysis<'_> {
                         Expression::Number(text, of)
                             if matches!(of.kind, ColumnType::Real | ColumnType::DoublePrecision) =>
                         {
-                            Expression::Constant(text, of)
+                            Expression::Constant(text, of, None)
                         }
                         part => part,
                     });

@@ -182,7 +182,9 @@ impl Analysis<'_> {
     pub(super) fn value_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
         let encryption = encryption_of(&form);
         if let Some(encryption) = &encryption {
-            if !sent_as(constant, &form).is_some_and(|sent| is_finer(sent, encryption.kind)) {
+            let compares = matches!(form, Form::Bound(..) | Form::EqualTo(_));
+            let sent_as = sent_as(constant, &form).filter(|_| compares);
+            if !sent_as.is_some_and(|sent| is_finer(sent, encryption.kind)) {
                 self.check_constant(constant, encryption)?;
             }
             if matches!(form, Form::Bound(..)) {
@@ -191,10 +193,7 @@ impl Analysis<'_> {
             }
             let array = form.is_array();
             let oid = if array { encryption.kind.array_oid() } else { encryption.kind.oid() };
-            let cast = constant.cast.as_deref().and_then(|name| {
-                let kind = ColumnType::parse(name.strip_suffix("[]").unwrap_or(name))?;
-                Some(if array { kind.array_oid() } else { kind.oid() })
-            });
+            let cast = constant.cast_kind().map(|kind| if array { kind.array_oid() } else { kind.oid() });
             self.type_parameter(&constant.source, cast.unwrap_or(oid));
         }
         let at = self.lexemes.bytes(constant.tokens.start).start;
@@ -297,7 +296,7 @@ impl Analysis<'_> {
             return Err(self.at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), constant.tokens.start));
         }
         match &constant.cast {
-            Some(name) if is_whole(name, &constant.source) && takes_integers(encryption.kind) => Ok(()),
+            Some(_) if is_whole(constant) && takes_integers(encryption.kind) => Ok(()),
             Some(name) if !cast_agrees(name, encryption.kind) => Err(self.unsupported(
                 constant.tokens.start,
                 format!(
@@ -319,14 +318,10 @@ impl Analysis<'_> {
     }
 }
 
-/// Is it a value cast to a type of integers, which it says itself?
-fn is_whole(cast: &str, source: &Source) -> bool {
-    ColumnType::parse(cast).is_some_and(ColumnType::is_integer)
-        && match source {
-            Source::Parameter(_) | Source::Constant(None) => true,
-            Source::Constant(Some(text)) => text.trim().parse::<i64>().is_ok(),
-            Source::Constants(_) | Source::Read(_) | Source::Computed(_) => false,
-        }
+/// Is it a value cast to a type of integers?
+fn is_whole(constant: &Constant) -> bool {
+    let is_array = constant.cast.as_deref().is_some_and(|name| name.ends_with("[]"));
+    constant.cast_kind().is_some_and(ColumnType::is_integer) && !is_array
 }
 
 /// Is an integer that is compared with the column, or stored in it, the same number there?
@@ -334,27 +329,18 @@ fn takes_integers(kind: ColumnType) -> bool {
     matches!(kind, ColumnType::Numeric(_))
 }
 
-/// The type of a constant that a column is compared with, if that has values between the column's, or is the column's own and
-/// rounds or cuts what is cast to it.
+/// The type that a constant is cast to, or that its digits have beside a column that is compared with it, if that has values between
+/// the column's.
 pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
     let encryption = &encryption_of(form)?;
-    let cast = constant.cast.as_deref().map(|name| name.strip_suffix("[]").unwrap_or(name));
-    if let Some(own) = cast.and_then(ColumnType::parse).filter(|kind| kind.modifier() != -1) {
-        return (own == encryption.kind).then_some(own);
+    if constant.cast.is_some() {
+        return constant.cast_kind();
     }
-    if !matches!(form, Form::Bound(..) | Form::EqualTo(_)) {
-        return None;
-    }
-    let kind = match (cast, &constant.source) {
-        (Some(name), _) => ColumnType::parse(name)?,
-        (None, Source::Constant(Some(digits)))
-            if constant.written == Written::Number && digits.parse::<i64>().is_err() =>
-        {
-            ColumnType::Numeric(None)
-        }
-        (None, _) => return None,
-    };
-    is_finer(kind, encryption.kind).then_some(kind)
+    let Source::Constant(Some(digits)) = &constant.source else { return None };
+    let is_decimal = constant.written == Written::Number && digits.parse::<i64>().is_err();
+    let kind = ColumnType::Numeric(None);
+    let compares = matches!(form, Form::Bound(..) | Form::EqualTo(_));
+    (compares && is_decimal && is_finer(kind, encryption.kind)).then_some(kind)
 }
 
 fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {

@@ -149,10 +149,8 @@ fn expression(of: &Expression) -> String {
         Expression::Read(position, encryption) | Expression::Plain(position, encryption) => {
             format!("read {position} as {}", encryption.label)
         }
-        Expression::Parameter(number, _) => format!("${number}"),
-        Expression::Constant(text, _) | Expression::Number(text, _) | Expression::Cast(text, _) => {
-            text.clone()
-        }
+        Expression::Parameter(number, ..) => format!("${number}"),
+        Expression::Constant(text, ..) | Expression::Number(text, _) => text.clone(),
         Expression::Arithmetic(operator, left, right) => {
             format!("({} {operator:?} {})", expression(left), expression(right))
         }

@@ -174,7 +174,7 @@ fn parsed(statement: &Statement) -> Prepared {
         text: statement.texts.client.clone(),
         rewritten: rewritten.clone(),
         parameters,
-        declared: Vec::new(),
+        declared: types.iter().map(|oid| crate::codec::type_of(*oid)).collect(),
         bytes: 0,
         is_program,
     }

@@ -87,14 +87,10 @@ fn parameters(recompute: &Recompute) -> Vec<ParameterType> {
 
 fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)) {
     match expression {
-        Expression::Parameter(number, of) => {
-            encrypted(usize::from(*number).saturating_sub(1), of.kind.oid());
+        Expression::Parameter(number, of, cast) => {
+            encrypted(usize::from(*number).saturating_sub(1), cast.unwrap_or(of.kind).oid());
         }
-        Expression::Read(..)
-        | Expression::Plain(..)
-        | Expression::Constant(..)
-        | Expression::Number(..)
-        | Expression::Cast(..) => {}
+        Expression::Read(..) | Expression::Plain(..) | Expression::Constant(..) | Expression::Number(..) => {}
         Expression::Arithmetic(_, left, right) => {
             in_expression(left, encrypted);
             in_expression(right, encrypted);

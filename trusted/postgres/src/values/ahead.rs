@@ -1,6 +1,6 @@
 //! Values of many rows, entered in the orders of their columns together.
 
-use super::{Inputs, datum};
+use super::{Inputs, given};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Value};
 use arras_service::columns::Columns;
@@ -20,7 +20,7 @@ pub(crate) async fn enter(
     let ordered: Vec<_> = values
         .iter()
         .filter_map(|value| match &value.form {
-            Form::Order(encryption) => encryption.labels().map(|_| (&value.source, encryption)),
+            Form::Order(encryption) => encryption.labels().map(|_| (value, encryption)),
             Form::Plain
             | Form::Presence
             | Form::Sealed(_)
@@ -39,9 +39,9 @@ pub(crate) async fn enter(
     }
     let mut keys: BTreeMap<[u8; 8], Vec<Vec<u8>>> = BTreeMap::new();
     'rows: for inputs in rows {
-        for (source, encryption) in &ordered {
+        for (value, encryption) in &ordered {
             let key = || {
-                let Some(datum) = datum(source, encryption, *inputs)? else { return Ok(None) };
+                let Some(datum) = given(value, encryption, *inputs)? else { return Ok(None) };
                 datum.storable(encryption)?.order_key(encryption).map(Some)
             };
             match key() {

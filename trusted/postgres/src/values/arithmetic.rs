@@ -1,8 +1,9 @@
 //! New values from old ones: arithmetic as PostgreSQL's, in the types that it computes in.
 
-use super::{Inputs, datum};
+use super::Inputs;
+use super::given::{Given, read};
 use crate::catalog::Encryption;
-use crate::codec::{Datum, Numeric};
+use crate::codec::{Datum, Numeric, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Computation, Expression, Source};
@@ -20,8 +21,9 @@ impl Computation {
     /// A parameter or a column is no value of its type; a result leaves its type, as PostgreSQL would say.
     pub fn evaluate(&self, inputs: Inputs<'_>) -> Result<Option<String>, SqlError> {
         let Some(value) = evaluate(&self.expression, &self.column, inputs)? else { return Ok(None) };
-        let value = assigned(value, &self.column)?.storable(&self.column)?;
-        Ok(Some(value.to_text(self.column.kind)))
+        let kind = self.column.kind;
+        let value = value.datum.converted(value.kind, kind, inputs.asker.in_utc)?.storable(&self.column)?;
+        Ok(Some(value.to_text(kind)))
     }
 }
 
@@ -30,31 +32,26 @@ fn evaluate(
     column: &Encryption,
     inputs: Inputs<'_>,
 ) -> Result<Option<Typed>, SqlError> {
-    let typed = |value: Option<Datum>, kind| value.map(|datum| Typed { datum, kind });
+    let value_of = |source: &Source, cast, of: &Encryption| read(source, cast, of, inputs);
     match expression {
         Expression::Read(position, of) => {
-            let value = datum(&Source::Read(*position), of, inputs)?;
-            if of.kind == column.kind || (of.kind.is_number() && column.kind.is_number()) {
-                return Ok(typed(value, of.kind));
-            }
-            // A column of another type joins in the type of the one that is set.
-            let value = value.map(|value| Datum::from_text(column.kind, &value.to_text(of.kind)));
-            Ok(typed(value.transpose()?, column.kind))
+            let value = value_of(&Source::Read(*position), None, of)?;
+            value.map(|value| beside(value, column, inputs)).transpose()
         }
-        Expression::Parameter(number, of) => {
-            Ok(typed(datum(&Source::Parameter(*number), of, inputs)?, of.kind))
+        Expression::Parameter(number, of, cast) => {
+            let value = value_of(&Source::Parameter(*number), *cast, of)?;
+            value.map(|value| beside(value, of, inputs)).transpose()
         }
-        Expression::Constant(text, of) => {
-            Ok(typed(datum(&Source::Constant(Some(text.clone())), of, inputs)?, of.kind))
+        Expression::Constant(text, of, cast) => {
+            let value = value_of(&Source::Constant(Some(text.clone())), *cast, of)?;
+            value.map(|value| beside(value, of, inputs)).transpose()
         }
         Expression::Plain(position, of) => {
             let kind = if of.kind.is_integer() { ColumnType::BigInt } else { of.kind };
-            Ok(typed(datum(&Source::Read(*position), of, inputs)?, kind))
+            let value = value_of(&Source::Read(*position), None, of)?;
+            Ok(value.map(|Given { datum, .. }| Typed { datum, kind }))
         }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
-        Expression::Cast(text, kind) => {
-            Ok(Some(Typed { datum: Datum::from_text(*kind, text)?, kind: *kind }))
-        }
         Expression::Arithmetic(operator, left, right) => {
             let left = evaluate(left, column, inputs)?;
             let right = evaluate(right, column, inputs)?;
@@ -90,8 +87,15 @@ fn evaluate(
     }
 }
 
-/// The first double that no 64 bits hold.
-const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+/// A value beside others of a column's type: a number beside numbers is of its own, others are of the column's.
+fn beside(given: Given, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlError> {
+    let Given { datum, kind } = given;
+    if kind == of.kind || (kind.is_number() && of.kind.is_number()) {
+        return Ok(Typed { datum, kind });
+    }
+    let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?;
+    Ok(Typed { datum, kind: of.kind })
+}
 
 /// The type that two whole numbers have in common; of others, the first.
 fn common(one: ColumnType, other: ColumnType) -> ColumnType {
@@ -110,7 +114,10 @@ fn common(one: ColumnType, other: ColumnType) -> ColumnType {
 /// The type that an expression has whatever its value.
 fn kind_of(expression: &Expression) -> ColumnType {
     match expression {
-        Expression::Read(_, of) | Expression::Parameter(_, of) | Expression::Constant(_, of) => of.kind,
+        Expression::Read(_, of) => of.kind,
+        Expression::Parameter(_, of, cast) | Expression::Constant(_, of, cast) => {
+            cast.filter(|cast| cast.is_number() && of.kind.is_number()).unwrap_or(of.kind)
+        }
         Expression::Plain(_, of) if of.kind.is_integer() => ColumnType::BigInt,
         Expression::Plain(_, of) => of.kind,
         Expression::Number(text, _) => match text.parse::<i64>() {
@@ -118,7 +125,6 @@ fn kind_of(expression: &Expression) -> ColumnType {
             Ok(_) => ColumnType::BigInt,
             Err(_) => ColumnType::Numeric(None),
         },
-        Expression::Cast(_, kind) => *kind,
         Expression::Arithmetic(_, left, right) => common(kind_of(left), kind_of(right)),
         Expression::Coalesce(parts) => {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
@@ -141,59 +147,7 @@ fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlE
     if of.kind.is_number() {
         return Ok(Typed { datum, kind });
     }
-    let source = Source::Constant(Some(datum.to_text(kind)));
-    let datum = super::datum(&source, of, inputs)?.ok_or_else(|| no_operator("||", of))?;
-    Ok(Typed { datum, kind: of.kind })
-}
-
-/// A result as it is assigned to the column.
-fn assigned(value: Typed, column: &Encryption) -> Result<Datum, SqlError> {
-    let Typed { datum, kind } = value;
-    match (datum, column.kind) {
-        (Datum::Integer(number), to) if to.is_integer() => Ok(Datum::Integer(number)),
-        (Datum::Numeric(number), to) if to.is_integer() => {
-            number.rounded().map(Datum::Integer).ok_or_else(|| out_of_range(to))
-        }
-        (Datum::Double(number), ColumnType::Real) => {
-            let rounded = number as f32;
-            if rounded.is_infinite() && number.is_finite() {
-                return Err(out("overflow"));
-            }
-            if rounded == 0.0 && number != 0.0 { Err(out("underflow")) } else { Ok(Datum::Real(rounded)) }
-        }
-        (datum @ (Datum::Real(_) | Datum::Double(_)), to) if to.is_integer() => {
-            let number = double(&datum).round_ties_even();
-            let fits = (-TWO_TO_63..TWO_TO_63).contains(&number);
-            if fits { Ok(Datum::Integer(number as i64)) } else { Err(out_of_range(to)) }
-        }
-        (Datum::Real(number), ColumnType::DoublePrecision) => Ok(Datum::Double(f64::from(number))),
-        // The digits that every such number has.
-        (Datum::Double(number), to @ ColumnType::Numeric(_)) if number.is_finite() => {
-            Datum::from_text(to, &format!("{number:.14e}"))
-        }
-        (Datum::Real(number), to @ ColumnType::Numeric(_)) if number.is_finite() => {
-            Datum::from_text(to, &format!("{number:.5e}"))
-        }
-        (datum, to) if kind.is_number() && to.is_number() && !is_of(&datum, to) => {
-            Datum::from_text(to, &datum.to_text(kind))
-        }
-        (datum, _) => Ok(datum),
-    }
-}
-
-/// Is a number of that type already?
-fn is_of(datum: &Datum, kind: ColumnType) -> bool {
-    match datum {
-        Datum::Integer(_) => kind.is_integer(),
-        Datum::Numeric(_) => matches!(kind, ColumnType::Numeric(_)),
-        Datum::Real(_) => kind == ColumnType::Real,
-        Datum::Double(_) => kind == ColumnType::DoublePrecision,
-        _ => true,
-    }
-}
-
-fn out_of_range(kind: ColumnType) -> SqlError {
-    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", kind.name()))
+    beside(Given { datum, kind }, of, inputs)
 }
 
 fn out(how: &str) -> SqlError {
@@ -210,16 +164,6 @@ fn no_operator(operator: &str, column: &Encryption) -> SqlError {
         ),
     )
     .hint("Compute the value in the application.")
-}
-
-/// A whole number within its type.
-fn within(number: Option<i64>, kind: ColumnType) -> Result<Datum, SqlError> {
-    let fits = |number: &i64| match kind {
-        ColumnType::SmallInt => i16::try_from(*number).is_ok(),
-        ColumnType::Integer => i32::try_from(*number).is_ok(),
-        _ => true,
-    };
-    number.filter(fits).map(Datum::Integer).ok_or_else(|| out_of_range(kind))
 }
 
 fn combine(

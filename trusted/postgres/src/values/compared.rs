@@ -1,13 +1,13 @@
 //! Values that columns are compared with: where they stand among what a column can hold. An integer may be beside `1.5`, a day
 //! beside an hour: PostgreSQL compares both as the finer type, whose values stand between the column's own.
 
-use super::cast::given;
-use super::{Argument, Inputs, argument};
+use super::Inputs;
+use super::given::{Given, read, read_members};
 use crate::catalog::Encryption;
-use crate::codec::{DAY_MICROSECONDS, Datum, Numeric, type_of};
+use crate::codec::{DAY_MICROSECONDS, Datum, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Side, Source, Value};
+use crate::plan::{Side, Value};
 
 /// Whole numbers up to this one are each a `double precision` of their own.
 const EXACT_DOUBLES: f64 = 9_007_199_254_740_992.0;
@@ -68,6 +68,17 @@ pub(super) fn equality_bytes(
 ) -> Result<Option<Vec<u8>>, SqlError> {
     let Some(datum) = sent(value, encryption, inputs)? else { return Ok(None) };
     equality_of(datum, encryption.kind).map(Some)
+}
+
+/// The same of an array's members.
+pub(super) fn equality_members(
+    value: &Value,
+    encryption: &Encryption,
+    inputs: Inputs<'_>,
+) -> Result<Option<Vec<Option<Vec<u8>>>>, SqlError> {
+    let Some(list) = read_members(value, encryption, inputs)? else { return Ok(None) };
+    let one = |given: Given| equality_of(compared(given, encryption.kind, inputs)?, encryption.kind);
+    list.into_iter().map(|given| given.map(one).transpose()).collect::<Result<_, _>>().map(Some)
 }
 
 fn equality_of(datum: Datum, kind: ColumnType) -> Result<Vec<u8>, SqlError> {
@@ -154,31 +165,12 @@ fn successor(mut key: Vec<u8>) -> Vec<u8> {
 
 /// The value as it was sent: of the column's type, or of a finer one.
 fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Option<Datum>, SqlError> {
-    let declared = match value.source {
-        Source::Parameter(number) => type_of(argument(number, inputs)?.oid),
-        _ => None,
-    };
-    let finer = value.sent_as.or(declared).filter(|sent| is_finer(*sent, encryption.kind));
-    match (finer, &value.source) {
-        (Some(sent), Source::Parameter(number)) => {
-            let argument = argument(*number, inputs)?;
-            argument.bytes.map(|bytes| read_as(sent, argument, bytes)).transpose()
-        }
-        (Some(sent), Source::Constant(text)) => {
-            text.as_deref().map(|text| Datum::from_text(sent, text)).transpose()
-        }
-        _ => given(value, encryption, inputs),
-    }
+    let Some(given) = read(&value.source, value.sent_as, encryption, inputs)? else { return Ok(None) };
+    compared(given, encryption.kind, inputs).map(Some)
 }
 
-fn read_as(sent: ColumnType, argument: Argument<'_>, bytes: &[u8]) -> Result<Datum, SqlError> {
-    if argument.binary {
-        return Datum::from_binary(sent, argument.oid, bytes);
-    }
-    let text = std::str::from_utf8(bytes).map_err(|_| {
-        SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-    })?;
-    Datum::from_text(sent, text)
+fn compared(Given { datum, kind }: Given, column: ColumnType, inputs: Inputs<'_>) -> Result<Datum, SqlError> {
+    if is_finer(kind, column) { Ok(datum) } else { datum.compared_as(kind, column, inputs.asker.in_utc) }
 }
 
 fn standing(datum: Datum, kind: ColumnType) -> Result<Standing<Datum>, SqlError> {

@@ -1,7 +1,7 @@
 //! What a statement stores under terms of equality, so that an error about a key can say the key.
 
 use super::Inputs;
-use super::cast::{given, given_members};
+use super::given::{given, given_members};
 use crate::plan::{Form, PhysicalValue, Value};
 
 /// Terms that are kept of a statement, and bytes of the text of each.

@@ -193,6 +193,16 @@ impl Analysis<'_> {
             let (source, written) = (Source::Constant(None), Written::Any);
             let cast = Constant { tokens: tokens.clone(), source, written, cast: Some(name) };
             self.check_constant(&cast, encryption)?;
+            if cast.cast_kind().is_some_and(|kind| kind.modifier() != -1 && kind != encryption.kind) {
+                return Err(self.unsupported(
+                    tokens.start,
+                    format!(
+                        "a cast to other digits or another length than column {}'s has",
+                        encryption.label
+                    ),
+                    "Leave out the cast, or cast to the column's type.",
+                ));
+            }
             for around in [tokens.start..chosen.start, chosen.end..tokens.end] {
                 if !around.is_empty() {
                     self.understand_tokens(around.clone());
