@@ -15,6 +15,7 @@ mod encrypted;
 mod extended;
 mod faults;
 mod finer;
+mod given;
 mod held;
 mod history;
 mod killed;
