@@ -191,14 +191,22 @@ fn after_each_removal_the_least_is_moved_until_nothing_is_covered_in_vain() {
         assert!(world.occurrences().holes() > 0);
         let before = world.labels();
         let occurrences = world.occurrences();
-        let stretches = occurrences.dense_stretches(&released).unwrap();
-        let inner = stretches.iter().filter(|stretch| stretch.end != occurrences.next());
-        let mut lengths: Vec<usize> = inner.map(ExactSizeIterator::len).collect();
-        lengths.sort_unstable();
-        let least: usize = lengths[..=lengths.len() - RUNS_MAX].iter().sum();
+        // Where runs were joined over other holes than these, it is not known where the entries are.
+        let moved = match occurrences.dense_stretches(&released) {
+            Some(stretches) => {
+                let inner = stretches.iter().filter(|stretch| stretch.end != occurrences.next());
+                let mut lengths: Vec<usize> = inner.map(ExactSizeIterator::len).collect();
+                lengths.sort_unstable();
+                lengths[..=lengths.len() - RUNS_MAX].iter().sum()
+            }
+            None => {
+                let sparse = occurrences.runs().iter().filter(|run| run.live < run.end - run.start);
+                sparse.map(|run| run.live as usize).sum()
+            }
+        };
         assert!(world.renumber(Occasion::Released(released)).unwrap() > 0);
         assert_eq!(world.occurrences().holes(), 0);
-        assert_eq!(world.labels().difference(&before).count(), least);
+        assert_eq!(world.labels().difference(&before).count(), moved);
     }
 }
 
