@@ -20,6 +20,7 @@ mod held;
 mod history;
 mod killed;
 mod late;
+mod layouts;
 mod mapped;
 mod memory;
 mod mope;

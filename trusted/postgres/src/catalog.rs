@@ -4,9 +4,12 @@
 //! An encrypted column `c` is stored as its sealed value, a `bytea` of the same name, and beside it the terms that its
 //! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, by which they are ordered ([`Order::kind`]).
 
+mod doubt;
 mod order;
 mod reading;
 
+use doubt::Doubt;
+pub use doubt::{Tables, Taken};
 pub(crate) use order::CIPHERTEXT_KEY_BYTES;
 pub use order::Order;
 pub use reading::COLUMNS;
@@ -23,19 +26,6 @@ use std::sync::Arc;
 pub const EQUALITY_SUFFIX: &str = "$eq";
 /// What ends the name of a column of order labels.
 pub const ORDER_SUFFIX: &str = "$ord";
-
-/// Of which tables it is not sure how they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Doubt {
-    Of(BTreeSet<String>),
-    OfAll,
-}
-
-impl Default for Doubt {
-    fn default() -> Self {
-        Self::Of(BTreeSet::new())
-    }
-}
 
 /// The tables of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,25 +60,23 @@ impl Catalog {
     }
 
     /// Tables may be others by now: what is not in it may be there.
-    pub(crate) fn doubt(&mut self) {
-        self.doubted = Doubt::OfAll;
+    pub(crate) fn doubt(&mut self, tables: Tables) {
+        self.doubted.extend(tables);
     }
 
-    /// Those of some names may.
-    pub(crate) fn doubt_each(&mut self, names: impl IntoIterator<Item = String>) {
-        if let Doubt::Of(doubted) = &mut self.doubted {
-            doubted.extend(names);
-        }
+    /// May a table of that name have other columns by now?
+    pub(crate) fn is_doubted(&self, name: &str) -> bool {
+        self.doubted.holds(name)
     }
 
     /// Is it known which columns the table of a name has: no other has the name, and it is as it was?
     pub(crate) fn is_certain_of(&self, schema: Option<&str>, name: &str) -> bool {
-        let is_doubted = match &self.doubted {
-            Doubt::OfAll => true,
-            Doubt::Of(doubted) => doubted.contains(name),
-        };
-        let named = self.tables.keys().filter(|(_, table)| table == name);
-        !is_doubted && (schema.is_some() || named.count() == 1)
+        !self.is_doubted(name) && (schema.is_some() || self.keys_of(name).count() == 1)
+    }
+
+    /// The tables of a name that are there, by schema and name.
+    pub(crate) fn keys_of(&self, name: &str) -> impl Iterator<Item = &(String, String)> {
+        self.tables.keys().filter(move |(_, table)| table == name)
     }
 
     /// Is it the name of a function that takes a row?
@@ -162,14 +150,21 @@ impl Catalog {
         &self.sensitive
     }
 
-    /// A declared table is there, or has other columns.
-    pub(crate) fn add(&mut self, table: Table) {
+    /// A declared table is there, or has other columns; is that all that it has?
+    pub(crate) fn set(&mut self, table: Table, is_certain: bool) {
         let key = (table.schema.clone(), table.name.clone());
         self.misfits.remove(&key);
-        if let Doubt::Of(doubted) = &mut self.doubted {
-            doubted.remove(&key.1);
+        match is_certain {
+            true => self.doubted.end(&key.1),
+            false => self.doubted.extend(Tables::Of([key.1.clone()].into())),
         }
         self.tables.insert(key, Arc::new(table));
+    }
+
+    /// A table is not there any more.
+    pub(crate) fn remove(&mut self, key: &(String, String)) {
+        self.tables.remove(key);
+        self.misfits.remove(key);
     }
 
     /// What is declared.

@@ -28,6 +28,13 @@ pub struct Prepared {
     pub(crate) is_program: bool,
 }
 
+/// PostgreSQL's error for a prepared statement whose plan cannot go on, upon which drivers prepare it again.
+pub(crate) fn cached_plan(detail: &str) -> SqlError {
+    SqlError::new("0A000", "cached plan must not change result type")
+        .detail(detail)
+        .hint("Prepare the statement again.")
+}
+
 /// What a statement did to names, once it is complete.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Naming {

@@ -5,7 +5,7 @@
 //! each is computed from the client's parameters and constants. A session either sends the template with parameters
 //! ([`Rewritten::extended_text`]) or with the values written in ([`Rewritten::simple_text`]).
 
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::named::Naming;
@@ -22,6 +22,8 @@ pub struct Planned {
     pub action: Action,
     /// What it does to what the session has named in SQL, once it is complete.
     pub naming: Option<Naming>,
+    /// Tables whose columns may be others behind it, or in other places.
+    pub changes: Tables,
 }
 
 /// What is done with a statement.
@@ -53,6 +55,8 @@ pub struct Rewritten {
     pub locks: BTreeSet<[u8; 8]>,
     /// Columns whose defaults it stores, and those.
     pub defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
+    /// Columns that it takes by their places.
+    pub layouts: Vec<Taken>,
 }
 
 /// A part of a rewritten text.

@@ -1,10 +1,12 @@
 //! Analysis of statements, and what becomes of them.
 
 mod analysis;
+mod changed;
 mod comparison;
 mod constant;
 mod constraint;
 mod copy;
+mod course;
 mod edits;
 mod expression;
 mod fh_ope;
@@ -17,6 +19,7 @@ mod insert_rows;
 mod layout;
 mod mention;
 mod naming;
+mod places;
 mod recompute;
 mod scope;
 mod select;
@@ -30,12 +33,12 @@ mod write;
 pub(crate) use mention::Sensitive;
 pub(crate) use naming::may_be_in as may_name;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Tables};
 use crate::error::{SqlError, sqlstate};
 use crate::named::Named;
 use crate::plan::{Action, Planned};
 use crate::text::{Lexemes, statements};
-use std::borrow::Cow;
+use course::Course;
 
 /// A setting that pg_dump makes before it reads the catalogue: with it the server shows no views, ours neither.
 const OF_PG_DUMP: &str = "restrict_nonsystem_relation_kind";
@@ -46,7 +49,7 @@ const OF_PG_DUMP: &str = "restrict_nonsystem_relation_kind";
 /// The text is not made of tokens: nothing of it is run. What is wrong with one statement is that statement's
 /// [`Action::Refused`].
 pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
-    plan_in(text, catalog, &Named::default())
+    plan_in(text, catalog, (&Named::default(), false))
 }
 
 /// Whether a text is read into tokens; else it goes on as it is.
@@ -54,48 +57,39 @@ pub(crate) fn is_read(text: &str, catalog: &Catalog, named: &Named) -> bool {
     (!named.is_empty() && may_name(text)) || catalog.sensitive().may_be_in(text, catalog.is_shown())
 }
 
-/// The same in a session that has named statements and cursors.
-pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Vec<Planned>, SqlError> {
+/// The same in a session that has named statements and cursors; `is_changed`: the transaction that is under way may have changed tables.
+pub(crate) fn plan_in(
+    text: &str,
+    catalog: &Catalog,
+    (named, is_changed): (&Named, bool),
+) -> Result<Vec<Planned>, SqlError> {
+    let whole = |action| {
+        let (span, changes) = (0..text.len(), Tables::default());
+        Ok(vec![Planned { span, action, naming: None, changes }])
+    };
     if catalog.is_shown() && text.contains(OF_PG_DUMP) {
         let error = SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "pg_dump does not go through the proxy");
         let hint = "Run it at the database: a dump holds ciphertext, and is served by the same keys where it is restored.";
-        let action = Action::Refused(error.hint(hint));
-        return Ok(vec![Planned { span: 0..text.len(), action, naming: None }]);
+        return whole(Action::Refused(error.hint(hint)));
     }
     if !is_read(text, catalog, named) {
-        return Ok(vec![Planned { span: 0..text.len(), action: Action::Unchanged, naming: None }]);
+        return whole(Action::Unchanged);
     }
     // Tables and names as they are when a statement is run: what the text makes before is there.
-    let (mut catalog, mut named) = (Cow::Borrowed(catalog), named.clone());
+    let (mut course, mut named) = (Course::new(catalog, is_changed), named.clone());
     let mut planned = Vec::new();
     for statement in statements(text)? {
-        let outcome = match naming::plan(text, &statement, &catalog, &named) {
-            Ok(None) => plan_one(text, &statement, &catalog).map(|action| (action, None)),
+        let outcome = match naming::plan(text, &statement, &course.catalog, &named) {
+            Ok(None) => plan_one(text, &statement, &course.catalog).map(|action| (action, None)),
             Ok(Some(found)) => Ok(found),
             Err(error) => Err(error),
         };
         let (action, naming) = outcome.unwrap_or_else(|error| (Action::Refused(error), None));
-        leave(text, &statement, &mut catalog, !matches!(action, Action::Refused(_)));
+        let changes = course.leave(text, &statement, !matches!(action, Action::Refused(_)));
         naming.iter().for_each(|naming| named.apply(naming));
-        planned.push(Planned { span: statement.span(), action, naming });
+        planned.push(Planned { span: statement.span(), action, naming, changes });
     }
     Ok(planned)
-}
-
-/// Tables as a statement leaves them: those that it names may be others, but for what is foreseen of a declared one. Of one that is
-/// not run nothing is: it may be too deep to be read, too.
-fn leave(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>, is_run: bool) {
-    let changed = mention::changed_tables(statement);
-    if changed.is_empty() {
-        return;
-    }
-    catalog.to_mut().doubt_each(changed);
-    if is_run
-        && let Some(at) = catalog.sensitive().mention(statement)
-        && let Some(table) = foreseen::table(text, statement, catalog, at)
-    {
-        catalog.to_mut().add(table);
-    }
 }
 
 fn plan_one(text: &str, statement: &Lexemes, catalog: &Catalog) -> Result<Action, SqlError> {

@@ -1,5 +1,6 @@
 //! What sessions share that rewrite statements: the schema, the keys of its columns, and how much memory they may hold.
 
+mod changes;
 mod parts;
 
 use crate::Freshness;
@@ -8,7 +9,9 @@ use crate::error::SqlError;
 use crate::room::{MessageRoom, Room, Share};
 use crate::schema::Schema;
 use arras_service::columns::Columns;
+use changes::Changes;
 use parts::parts;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +40,8 @@ pub struct Rewriting {
     reading: Room,
     /// Tables were made or changed so many times.
     changes: AtomicU64,
+    /// Which of them.
+    pub(crate) tables: Changes,
     freshness: Option<Arc<Freshness>>,
 }
 
@@ -54,6 +59,7 @@ impl Rewriting {
             kept: Room::new((8 * part).max(KEPT_BYTES_MIN)),
             reading: Room::new((14 * part).max(READING_BYTES_MIN)),
             changes: AtomicU64::new(0),
+            tables: Changes::default(),
             freshness: None,
         }
     }
@@ -111,6 +117,16 @@ impl Rewriting {
     /// Tables were made or changed: every session looks again.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A session is about to change a declared table's columns.
+    pub(crate) fn changes_begin(&self, name: &str) {
+        self.tables.begin(name);
+    }
+
+    /// What a session was changing is changed, or as it was.
+    pub(crate) fn changes_end(&self, names: &BTreeSet<String>) {
+        self.tables.end(names, || self.changes.fetch_add(1, Ordering::SeqCst) + 1);
     }
 
     /// The catalogue of what the database answers to [`crate::catalog::COLUMNS`].

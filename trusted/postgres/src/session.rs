@@ -32,6 +32,7 @@ use held::Held;
 use names::{Names, Undo};
 use reading::Reading;
 use settings::Settings;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,6 +94,8 @@ struct State {
     /// Tables were made or changed by this session, in the transaction under way, and since it looked at them last.
     changing_tables: bool,
     changed_tables: bool,
+    /// Declared tables whose columns it changes, up to the message of a number.
+    changing: Option<(u64, BTreeSet<String>)>,
     /// The client was told of an error that the database knows nothing of: replies are kept back until it waits for more.
     keeping_back: Option<KeepingBack>,
     /// It was told that its transaction has failed, and the database does not know that yet.
@@ -111,11 +114,16 @@ impl State {
         self.status != b'E' && self.pipeline.will_end()
     }
 
+    /// True if nothing is on its way, and no transaction is under way.
+    fn is_outside(&self) -> bool {
+        self.status == b'I' && self.pipeline.is_empty()
+    }
+
     /// A command is complete.
     fn tagged(&mut self, frame: &[u8]) {
         let tag = frame.get(5..).unwrap_or_default();
         self.held.tagged(tag);
-        if [&b"CREATE"[..], b"ALTER", b"DROP"].iter().any(|word| tag.starts_with(word)) {
+        if [&b"CREATE"[..], b"ALTER", b"DROP", b"DO\0"].iter().any(|word| tag.starts_with(word)) {
             (self.changing_tables, self.changed_tables) = (true, true);
         } else if tag.starts_with(b"ROLLBACK") && self.changing_tables {
             self.changed_tables = true;
@@ -128,6 +136,13 @@ impl State {
         self.held.ready(status);
         if status == b'I' && std::mem::take(&mut self.changing_tables) {
             rewriting.changed();
+        }
+    }
+
+    /// The database waits outside of a transaction behind the message of a number: what was changed is changed for all.
+    fn changes_end(&mut self, number: u64, rewriting: &Rewriting) {
+        if let Some((_, names)) = self.changing.take_if(|(last, _)| *last <= number) {
+            rewriting.changes_end(&names);
         }
     }
 
@@ -160,6 +175,7 @@ impl BothWays {
             held: Held::default(),
             changing_tables: false,
             changed_tables: false,
+            changing: None,
             keeping_back: None,
             failed_here: false,
             terminated: false,

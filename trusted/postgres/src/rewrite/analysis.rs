@@ -12,7 +12,7 @@ use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
 use super::select::Grouped;
 use super::term::Term;
-use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table};
+use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table, Taken};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, ParameterType, Piece, Rewritten, Source, Value};
 use crate::text::{Lexemes, fold, name_of, quoted};
@@ -71,6 +71,8 @@ pub(super) struct Analysis<'a> {
     pub(super) with_ties: bool,
     /// Columns whose defaults were looked at, and those.
     pub(super) defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
+    /// Columns that the statement takes by their places.
+    pub(super) layouts: Vec<Taken>,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -119,6 +121,7 @@ impl<'a> Analysis<'a> {
             denied: false,
             with_ties: false,
             defaults: BTreeMap::new(),
+            layouts: Vec::new(),
             ordered: BTreeSet::new(),
         }
     }
@@ -433,8 +436,9 @@ impl<'a> Analysis<'a> {
         let (pieces, values) = compact(pieces, &self.edits.values);
         let parameters = self.parameter_types(&values);
         let locks = self.locks(&pieces, &values);
-        let defaults = self.defaults.clone();
-        Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent, locks, defaults }
+        let (defaults, layouts) = (self.defaults.clone(), self.layouts.clone());
+        let outputs = crate::plan::Outputs::AsSent;
+        Rewritten { pieces, values, parameters, outputs, locks, defaults, layouts }
     }
 
     /// Looks at something; `denies`: what is true of it then is false of the whole.

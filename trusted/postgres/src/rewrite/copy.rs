@@ -28,7 +28,11 @@ impl Analysis<'_> {
             CopySource::Query(query) => self.copy_query(query, copy),
             CopySource::Table { table_name, columns } => {
                 let relation = self.table_named(table_name, None)?;
+                if columns.is_empty() {
+                    self.take_places(&relation, (None, false), 1)?;
+                }
                 if !relation.is_encrypted() {
+                    self.layouts.clear();
                     columns.iter().for_each(|column| self.understand(column));
                     return Ok(None);
                 }
@@ -76,6 +80,11 @@ impl Analysis<'_> {
             self.understand(identifier);
             let name = fold(&identifier.value, identifier.quote_style.is_some());
             let Some(column) = relation.column(&name) else {
+                if !relation.certain && !self.is_absent(&name) {
+                    let (encryption, terms, merged) = (None, false, false);
+                    columns.push(RelationColumn { name, encryption, terms, merged });
+                    continue;
+                }
                 let table = relation.name.as_deref().unwrap_or("");
                 let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
                 let at = self.lexemes.position_of(identifier.span).unwrap_or(0);

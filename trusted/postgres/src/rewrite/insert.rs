@@ -59,6 +59,11 @@ impl Analysis<'_> {
             }
         } else {
             insert.columns.iter().for_each(|column| self.understand_name(column));
+            // One that is declared may have encrypted columns when it is run.
+            if let (true, Some(source)) = (insert.columns.is_empty(), &insert.source) {
+                let at = self.lexemes.index_of(insert.insert_token.0.span).unwrap_or(0);
+                self.take_places(&relation, (width_of(source), false), at)?;
+            }
             if let Some(source) = &insert.source {
                 self.query(source, None, Mode::Plain)?;
             }
@@ -79,6 +84,10 @@ impl Analysis<'_> {
                 Some(source) => width_of(source).unwrap_or(known.len()),
                 None => 0,
             };
+            if width > 0 {
+                let at = self.lexemes.index_of(insert.insert_token.0.span).unwrap_or(0);
+                self.take_places(relation, (Some(width), false), at)?;
+            }
             targets.extend(
                 known.iter().take(width).map(|column| (column.name.clone(), column.encryption.clone())),
             );

@@ -148,7 +148,7 @@ impl Listed<'_> {
         };
         let name = self.list.alias().map(|alias| fold(&alias.name.value, alias.name.quote_style.is_some()));
         let columns = self.names.iter().zip(&self.targets).map(column).collect();
-        Relation { name, schema: None, derived: false, certain: true, columns: Some(columns) }
+        Relation { name, schema: None, derived: false, certain: true, table: None, columns: Some(columns) }
     }
 }
 

@@ -64,6 +64,8 @@ impl Analysis<'_> {
         let overridden = if self.lexemes.is_word(start, "overriding") { start + 3 } else { start };
         let tokens = overridden..self.end_of_source(overridden);
         let results = self.query(source, None, Mode::Top)?;
+        // The client is not shown what it selects.
+        self.layouts.iter_mut().for_each(|taken| taken.is_shown = false);
         let select = match &*source.body {
             SetExpr::Select(select) => Some(&**select),
             _ => None,
@@ -347,7 +349,8 @@ impl Analysis<'_> {
             let (pieces, values) = compact(pieces, &self.edits.values);
             let parameters = self.parameter_types(&values);
             let locks = self.locks(&pieces, &values);
-            Rewritten { pieces, values, parameters, outputs, locks, defaults: self.defaults.clone() }
+            let (defaults, layouts) = (self.defaults.clone(), self.layouts.clone());
+            Rewritten { pieces, values, parameters, outputs, locks, defaults, layouts }
         };
         let read_outputs = rows.reads.iter().map(|column| column.output.clone());
         Ok(Recompute {

@@ -590,6 +590,7 @@ fn relation_of<'c>(columns: impl IntoIterator<Item = &'c Ident>, declared: &Decl
         schema: None,
         derived: false,
         certain: true,
+        table: None,
         columns: Some(names.into_iter().map(column).collect()),
     }
 }

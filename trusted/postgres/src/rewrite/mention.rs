@@ -27,7 +27,7 @@ impl Sensitive {
     }
 
     /// Is it the name of an encrypted table?
-    pub(super) fn holds(&self, name: &str) -> bool {
+    pub(crate) fn holds(&self, name: &str) -> bool {
         self.tables.contains(name)
     }
 
@@ -105,19 +105,6 @@ const RUNS_CODE: [&str; 15] = [
     "crosstabn",
     "connectby",
 ];
-
-/// The names in a statement that makes, changes or drops a table or view: what they mean behind it may be something else.
-pub(super) fn changed_tables(statement: &Lexemes) -> BTreeSet<String> {
-    let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
-    let makes = is(0, &["select"]) && (1..statement.list.len()).any(|at| is(at, &["into"]));
-    let is_of_tables =
-        makes || (is(0, &["create", "alter", "drop"]) && (1..6).any(|at| is(at, &["table", "view"])));
-    let words = statement.list.iter().filter_map(|lexeme| match &lexeme.token.token {
-        Token::Word(word) if is_of_tables => Some(name_of(word)),
-        _ => None,
-    });
-    words.collect()
-}
 
 /// First words of statements in which a name of the proxy's own schema is what they are about.
 const DEFINES: [&str; 6] = ["create", "alter", "drop", "comment", "lock", "truncate"];

@@ -3,6 +3,8 @@
 //! A prepared statement takes ciphertext for its parameters, so that `EXECUTE` is rewritten with the constants that it
 //! gives; the rows that `FETCH` gives are those of the cursor's query.
 
+mod again;
+
 use super::analysis::Analysis;
 use super::constant::{Constant, constant};
 use super::statement;
@@ -65,6 +67,9 @@ pub(super) fn plan(
                 "Bind it with the protocol, as it was prepared.",
                 (text, lexemes, 1),
             )),
+            Some(prepared) if !again::stands(prepared, catalog) => {
+                again::execute(text, lexemes, catalog, (named, name))
+            }
             Some(prepared) => execute(text, lexemes, catalog, prepared).map(|action| Some((action, None))),
             None => Ok(None),
         },
@@ -307,7 +312,8 @@ fn execute(
     let rewritten = analysis.rewritten(pieces);
     // `EXECUTE` has no parameters of its own: its values are written in.
     let (outputs, locks) = (prepared.rewritten.outputs.clone(), prepared.rewritten.locks.clone());
-    let step = Rewritten { outputs, locks, parameters: Vec::new(), ..rewritten };
+    let layouts = prepared.rewritten.layouts.clone();
+    let step = Rewritten { outputs, locks, layouts, parameters: Vec::new(), ..rewritten };
     Ok(Action::Program(Box::new(Program::Layout(Layout { steps: vec![step], answer: 0 }))))
 }
 

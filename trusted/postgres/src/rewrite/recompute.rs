@@ -292,7 +292,8 @@ impl Analysis<'_> {
             let (pieces, values) = compact(pieces, &values);
             let parameters = self.parameter_types(&values);
             let locks = self.locks(&pieces, &values);
-            Rewritten { pieces, values, parameters, outputs, locks, defaults: self.defaults.clone() }
+            let (defaults, layouts) = (self.defaults.clone(), self.layouts.clone());
+            Rewritten { pieces, values, parameters, outputs, locks, defaults, layouts }
         };
         let read_outputs =
             self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain, Output::Plain]);

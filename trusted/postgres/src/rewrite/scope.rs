@@ -25,12 +25,14 @@ pub(super) struct Relation {
     pub(super) derived: bool,
     /// Are its columns, if they are known, all that it has, by these names?
     pub(super) certain: bool,
+    /// The table that it is, if it is one that is there.
+    pub(super) table: Option<Arc<Table>>,
     /// Its columns; none if they are not known: a function's, a table made by this transaction.
     pub(super) columns: Option<Vec<RelationColumn>>,
 }
 
 impl Relation {
-    pub(super) fn of_table(table: &Table, alias: Option<String>) -> Self {
+    pub(super) fn of_table(table: &Arc<Table>, alias: Option<String>) -> Self {
         let column = |column: &crate::catalog::Column| RelationColumn {
             name: column.name.clone(),
             encryption: column.encryption.clone(),
@@ -40,11 +42,11 @@ impl Relation {
         let schema = alias.is_none().then(|| table.schema.clone());
         let name = Some(alias.unwrap_or_else(|| table.name.clone()));
         let columns = Some(table.columns.iter().map(column).collect());
-        Self { name, schema, derived: false, certain: true, columns }
+        Self { name, schema, derived: false, certain: true, table: Some(Arc::clone(table)), columns }
     }
 
     pub(super) fn unknown(name: Option<String>) -> Self {
-        Self { name, schema: None, derived: false, certain: false, columns: None }
+        Self { name, schema: None, derived: false, certain: false, table: None, columns: None }
     }
 
     pub(super) fn is_encrypted(&self) -> bool {

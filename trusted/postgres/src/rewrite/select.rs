@@ -195,6 +195,7 @@ impl Analysis<'_> {
             schema: None,
             derived: true,
             certain: known,
+            table: None,
             columns: Some(results.into_iter().map(column).collect()),
         };
         self.watch_relation(&relation);

@@ -315,7 +315,7 @@ fn finish(mut analysis: Analysis<'_>, results: &[ResultColumn]) -> Result<Action
     }
     let encrypted = results.iter().any(|result| !result.is_plain());
     let runs_in_steps = analysis.inserted.is_some() || !analysis.computed.is_empty();
-    if analysis.edits.is_empty() && !encrypted && !runs_in_steps {
+    if analysis.edits.is_empty() && !encrypted && !runs_in_steps && analysis.layouts.is_empty() {
         return Ok(Action::Unchanged);
     }
     analysis.place_plain_parameters();

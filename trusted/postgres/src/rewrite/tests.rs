@@ -4,6 +4,7 @@ mod ciphertexts;
 mod declared;
 mod fh_ope;
 mod golden;
+mod layouts;
 mod numbered;
 mod passed;
 mod random;
@@ -59,6 +60,18 @@ pub(crate) fn catalog() -> Catalog {
         table("visits", &["id", "age", "score"]),
     ];
     Catalog::new(schema, tables).with_views().with_functions_of_rows(["of_row"])
+}
+
+/// A table of columns none of which is encrypted.
+fn plain(name: &str, columns: &[&str]) -> Table {
+    let column = |column: &&str| Column {
+        name: (*column).to_owned(),
+        encryption: None,
+        stored: "integer".into(),
+        default: None,
+        is_generated: false,
+    };
+    Table { schema: "public".into(), name: name.into(), columns: columns.iter().map(column).collect() }
 }
 
 /// A statement that waits for a row finds it again with labels of another time than its bounds are of, unless it holds them.

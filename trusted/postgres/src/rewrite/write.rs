@@ -82,6 +82,11 @@ impl Analysis<'_> {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
         let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
         let Some(column) = relation.column(&name) else {
+            if !relation.certain && !self.is_absent(&name) {
+                // It may be there by now, and is not encrypted.
+                self.understand(identifier);
+                return Ok(None);
+            }
             let message = format!(
                 "column \"{name}\" of relation \"{}\" does not exist",
                 relation.name.as_deref().unwrap_or("")

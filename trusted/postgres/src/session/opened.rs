@@ -360,6 +360,7 @@ fn reply(
             let number = entry.note.number;
             if frame.get(5) == Some(&b'I') {
                 state.names.transaction_ended(number);
+                state.changes_end(number, rewriting);
             }
             match entry.note.reading {
                 Reading::Own(exchange) => exchange.end(),

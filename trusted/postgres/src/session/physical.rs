@@ -3,6 +3,7 @@
 use super::reading::{Part, Statement, put_value};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
+use crate::named::Naming;
 use crate::plan::{Form, Layout, ParameterType, PhysicalValue, Program, Rewritten, Source, Value};
 use crate::replies;
 
@@ -12,12 +13,13 @@ pub(super) fn holding(rewritten: &Rewritten) -> Option<String> {
 }
 
 /// What a query is sent for a program.
-pub(super) fn steps(program: Program) -> Result<Vec<(String, Part)>, SqlError> {
+pub(super) fn steps(program: Program, naming: Option<Naming>) -> Result<Vec<(String, Part)>, SqlError> {
     match program {
         Program::Layout(layout) => {
-            let part = |(place, step): (usize, Rewritten)| {
-                let text = step.extended_text();
-                (text, if place == layout.answer { Part::Shown(step.outputs, None) } else { Part::Hidden })
+            let mut naming = naming;
+            let part = |(place, step): (usize, Rewritten)| match place == layout.answer {
+                true => (step.extended_text(), Part::Shown(step.outputs, naming.take())),
+                false => (step.extended_text(), Part::Hidden),
             };
             Ok(layout.steps.into_iter().enumerate().map(part).collect())
         }

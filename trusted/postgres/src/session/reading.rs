@@ -40,6 +40,8 @@ pub(super) struct Statement {
     pub(super) naming: Option<Naming>,
     /// What is learned of the statement that writes its rows: types of parameters, and `RowDescription` or `NoData`.
     pub(super) shape: Mutex<(Vec<u32>, Vec<u8>)>,
+    /// Types of parameters that the client was told.
+    pub(super) told: Mutex<Vec<u32>>,
     /// Types of parameters that the client declared.
     pub(super) types: Vec<u32>,
     /// What it takes of the memory, for as long as it is there.
@@ -301,6 +303,8 @@ impl Statement {
         let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
         let physical = fields.list(Fields::int32).ok_or_else(malformed)?;
         let parameters = &self.rewritten.parameters;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.clear();
         replies::message(out, b't', |out| {
             put_count(out, parameters.len());
             for (place, parameter) in parameters.iter().enumerate() {
@@ -322,6 +326,7 @@ impl Statement {
                     }
                 };
                 out.extend_from_slice(&oid.to_be_bytes());
+                told.push(oid);
             }
         });
         Ok(())

@@ -17,7 +17,6 @@ use super::programs::{self, CopyingIn};
 use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Stored, Texts};
 use super::sequence::{is_in_steps, require_no_parameters};
 use super::{Behind, BothWays, End, FromSide, Note, ToSide, UNANSWERED_MAX};
-use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
 use crate::frames::{HEAD_BYTES, Head, Inbox};
@@ -61,8 +60,8 @@ pub(super) struct Requests<'a> {
     pub(super) copying: Option<CopyingIn>,
     /// What becomes of rows that come while none are taken.
     pub(super) rows: LateRows,
-    /// The tables as they were when they had been changed so many times.
-    catalog: Option<(u64, Arc<Catalog>)>,
+    /// The tables as they were read last.
+    catalog: Option<tables::Known>,
     /// False once a statement came that may close all that is prepared.
     pub(super) may_keep: bool,
     /// What writes programs' rows, prepared for the last ones.
@@ -73,8 +72,8 @@ pub(super) struct Requests<'a> {
     number: u64,
     /// Something was named in SQL.
     names_in_sql: bool,
-    /// Tables may have been made or changed by what was sent since they were looked at last.
-    changes_sent: bool,
+    /// What it has sent that changes tables.
+    changes: tables::Changes,
 }
 
 /// Passes on what the client sends until there is no more.
@@ -84,6 +83,7 @@ pub(super) async fn pass(
     from: FromSide,
     to: &mut ToSide,
 ) -> End {
+    let _changing = tables::Changing(shared, rewriting);
     let mut requests = Requests {
         shared,
         rewriting,
@@ -102,7 +102,7 @@ pub(super) async fn pass(
         beside: Kept::default(),
         number: 0,
         names_in_sql: false,
-        changes_sent: false,
+        changes: tables::Changes::default(),
     };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,
@@ -424,7 +424,7 @@ impl Requests<'_> {
                 return Ok(vec![(same, Part::Shown(Outputs::AsSent, one.naming))]);
             }
             Action::Rewritten(rewritten) => rewritten,
-            Action::Program(program) => return steps(*program),
+            Action::Program(program) => return steps(*program, one.naming),
             Action::Refused(error) => return Err(error),
         };
         let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
@@ -436,7 +436,9 @@ impl Requests<'_> {
     }
 
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
-        let prepared = match self.plan(asked.text, !asked.name.is_empty()).await {
+        let planned = self.plan(asked.text, !asked.name.is_empty()).await;
+        self.keep_changes(asked.name);
+        let prepared = match planned {
             Ok(None) => Ok(None),
             Ok(Some((text, planned))) => self.prepared(text, planned, asked.types),
             Err(error) => Err(error),
@@ -508,28 +510,41 @@ impl Requests<'_> {
         // About what the texts, their pieces and a plan's parts take.
         let share = self.rewriting.keep(4096 + 2 * (text.len() + sent.len()))?;
         let texts = Texts { client: text.to_owned(), span, sent };
-        let shape = Mutex::default();
-        let kept =
-            Statement { texts, rewritten, before, after, program, naming, shape, types, _share: Some(share) };
+        let (shape, told) = (Mutex::default(), Mutex::default());
+        let kept = Statement {
+            texts,
+            rewritten,
+            before,
+            after,
+            program,
+            naming,
+            shape,
+            told,
+            types,
+            _share: Some(share),
+        };
         Ok(Some(Arc::new(kept)))
     }
 
     async fn bind(&mut self, message: &[u8], asked: Bind<'_>) -> Ended {
-        let Some(statement) = self.statement(asked.statement).await? else {
-            let undo = self.shared.state().names.bind(asked.portal, None);
-            self.sent(Asked::Bind, Reading::Plain, undo);
-            self.out.extend_from_slice(message);
-            return Ok(());
+        self.note_prepared(asked.statement);
+        let current = match self.statement(asked.statement).await? {
+            Some(statement) => self.current(asked.statement, statement).await,
+            None => Ok(None),
         };
-        let readable = self.shared.state().settings.require_readable();
-        let current = match readable {
-            Ok(()) => self.require_current(&statement).await,
-            refused => refused,
+        let statement = match current {
+            Ok(Some(statement)) => statement,
+            Ok(None) => {
+                let undo = self.shared.state().names.bind(asked.portal, None);
+                self.sent(Asked::Bind, Reading::Plain, undo);
+                self.out.extend_from_slice(message);
+                return Ok(());
+            }
+            Err(error) => {
+                self.refuse(b'B', error);
+                return Ok(());
+            }
         };
-        if let Err(error) = current {
-            self.refuse(b'B', error);
-            return Ok(());
-        }
         self.write().await?;
         // A program's portal keeps what it was bound with, each the terms of what is stored.
         let bound =

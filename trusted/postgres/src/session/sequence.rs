@@ -177,7 +177,8 @@ impl Requests<'_> {
             let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
             let values = self.computed(&step.values, inputs).await?;
             let pieces = vec![Piece::Text(step.simple_text(&values)?)];
-            steps.push(Rewritten { pieces, outputs: step.outputs.clone(), ..Rewritten::default() });
+            let (outputs, layouts) = (step.outputs.clone(), step.layouts.clone());
+            steps.push(Rewritten { pieces, outputs, layouts, ..Rewritten::default() });
         }
         Ok(Layout { steps, answer })
     }

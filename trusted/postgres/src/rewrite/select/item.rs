@@ -178,7 +178,8 @@ impl Analysis<'_> {
         for relation in relations {
             let qualifier =
                 relation.name.as_deref().map(|name| format!("{}.", quoted(name))).unwrap_or_default();
-            let Some(columns) = &relation.columns else {
+            self.take_star(relation, (encrypted, mode), tokens.start)?;
+            let Some(columns) = relation.columns.as_ref().filter(|_| !self.is_open(relation)) else {
                 results.push(ResultColumn { name: None, what: What::Rest });
                 texts.push(format!("{qualifier}*"));
                 continue;

@@ -1,17 +1,58 @@
-//! Prepared statements that store defaults: these are written into what is rewritten, as they were.
+//! Prepared statements as tables are now: defaults are written into what is rewritten as they were, and columns that a statement takes
+//! by their places are named.
 
-use super::super::reading::Statement;
+use super::super::programs;
+use super::super::reading::{Reading, Statement};
 use super::Requests;
-use crate::error::{SqlError, sqlstate};
+use crate::catalog::Taken;
+use crate::error::SqlError;
+use crate::named::cached_plan;
+use crate::pipeline::Asked;
+use crate::plan::Rewritten;
+use crate::session::physical::{close, parse, types_of};
+use std::sync::{Arc, PoisonError};
+
+/// What of a statement stores something, or all of it.
+fn stored(statement: &Statement) -> &Rewritten {
+    statement.program.as_deref().and_then(programs::writes).unwrap_or(&statement.rewritten)
+}
 
 impl Requests<'_> {
-    /// That the defaults which a statement stores are those of today.
+    /// What a statement of a name is now, in the database, too; none if it goes on as the client wrote it.
     ///
     /// # Errors
-    /// 0A000 in PostgreSQL's words for a plan that cannot go on, upon which drivers prepare the statement again.
-    pub(super) async fn require_current(&mut self, statement: &Statement) -> Result<(), SqlError> {
-        let program = statement.program.as_deref().and_then(super::programs::writes);
-        let stored = program.unwrap_or(&statement.rewritten).defaults.clone();
+    /// 0A000 in PostgreSQL's words for a plan that cannot go on, upon which drivers prepare the statement again; or as it is not known what
+    /// columns a table has.
+    pub(super) async fn current(
+        &mut self,
+        name: &[u8],
+        statement: Arc<Statement>,
+    ) -> Result<Option<Arc<Statement>>, SqlError> {
+        self.shared.state().settings.require_readable()?;
+        let of_read = statement.program.iter().flat_map(|_| &statement.rewritten.layouts);
+        let layouts: Vec<&Taken> = of_read.chain(&stored(&statement).layouts).collect();
+        if !layouts.is_empty() {
+            let catalog = self.catalog().await?;
+            let moved: Vec<&&Taken> = layouts.iter().filter(|taken| !taken.stands_in(&catalog)).collect();
+            let in_doubt =
+                layouts.iter().any(|taken| !taken.is_shown && catalog.is_doubted(&taken.table.name));
+            if moved.iter().any(|taken| taken.is_shown) {
+                return Err(cached_plan(
+                    "Columns of the statement's table were changed since it was prepared.",
+                ));
+            }
+            // In doubt it is refused as it is planned.
+            if !moved.is_empty() || in_doubt {
+                return self.planned_again(name, &statement).await;
+            }
+        }
+        self.require_defaults(&statement).await?;
+        Ok(Some(statement))
+    }
+
+    /// That the defaults which a statement stores are those of today.
+    async fn require_defaults(&mut self, statement: &Statement) -> Result<(), SqlError> {
+        let stored = stored(statement).defaults.clone();
         if stored.is_empty() {
             return Ok(());
         }
@@ -19,9 +60,42 @@ impl Requests<'_> {
         if stored.iter().all(|(column, default)| catalog.default_of(*column).cloned() == *default) {
             return Ok(());
         }
-        let message = "cached plan must not change result type";
-        Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
-            .detail("A default of the statement's table was changed since it was prepared.")
-            .hint("Prepare the statement again."))
+        Err(cached_plan("A default of the statement's table was changed since it was prepared."))
+    }
+
+    /// Prepares a statement of the protocol again, with parameters of the types that they had.
+    async fn planned_again(
+        &mut self,
+        name: &[u8],
+        statement: &Statement,
+    ) -> Result<Option<Arc<Statement>>, SqlError> {
+        let is_of_protocol = self.shared.state().names.statement(name).is_some();
+        if !is_of_protocol {
+            return Err(cached_plan("Columns of the statement's table were changed since PREPARE."));
+        }
+        let mut types = statement.types.clone();
+        let told = statement.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        types.resize(types.len().max(told.len()), 0);
+        for (declared, told) in types.iter_mut().zip(told).filter(|(declared, _)| **declared == 0) {
+            *declared = told;
+        }
+        let text = statement.texts.client.clone();
+        let again = match self.plan(text.as_bytes(), !name.is_empty()).await? {
+            Some((text, planned)) => self.prepared(text, planned, types.clone())?,
+            None => None,
+        };
+        self.hidden_message(Asked::Close, |out| close(out, name));
+        let number = self.number + 1;
+        let undo = self.shared.state().names.prepare(name, again.clone().map(|again| (number, again)));
+        match &again {
+            Some(again) => {
+                self.prepare_writes(again);
+                let types = types_of(&again.rewritten, &again.types);
+                parse(&mut self.out, name, &again.texts.sent, &types);
+            }
+            None => parse(&mut self.out, name, &text, &types),
+        }
+        self.sent(Asked::Parse, Reading::Hidden, undo);
+        Ok(again)
     }
 }

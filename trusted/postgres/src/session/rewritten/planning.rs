@@ -31,8 +31,9 @@ fn names_nothing(planned: &Planned) -> bool {
 impl Requests<'_> {
     /// Plans a text; `is_long`: it takes time.
     fn plan_by(&self, text: &str, catalog: &Catalog, is_long: bool) -> Result<Vec<Planned>, SqlError> {
+        let is_changed = self.is_changed();
         let state = self.shared.state();
-        let plan = || crate::rewrite::plan_in(text, catalog, &state.names.in_text(text));
+        let plan = || crate::rewrite::plan_in(text, catalog, (&state.names.in_text(text), is_changed));
         if is_long { apart(plan) } else { plan() }
     }
 
@@ -52,6 +53,7 @@ impl Requests<'_> {
         text: &'t [u8],
         kept: bool,
     ) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
+        self.note_nothing();
         if may_be_closed_by(text) {
             self.may_keep = false;
         }
@@ -88,15 +90,15 @@ impl Requests<'_> {
             // It may have been made at the database, of which nothing is heard here.
             self.shared.state().changed_tables = true;
             catalog = self.catalog().await?;
-            if self.shared.state().changed_tables && self.changes_sent {
+            if self.shared.state().changed_tables && self.has_sent_changes() {
                 // It cannot be asked, and what is on its way may make what is named.
-                Arc::make_mut(&mut catalog).doubt();
+                Arc::make_mut(&mut catalog).doubt(crate::catalog::Tables::All);
             }
             planned = self.plan_by(text, &catalog, room.is_some())?;
         }
         // What is left waits for the database, and others' statements must not wait for that.
         drop(room);
-        self.changes_sent |= tables::begins_with_a_change(text);
+        self.note_changes(text, &planned, &catalog);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;

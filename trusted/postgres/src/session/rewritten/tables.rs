@@ -1,12 +1,55 @@
 //! The tables as the way to the database knows them.
 
 use super::Requests;
-use crate::catalog::{COLUMNS, Catalog};
+use crate::catalog::{COLUMNS, Catalog, Tables};
 use crate::error::{SqlError, sqlstate};
 use crate::pipeline::Asked;
+use crate::plan::Planned;
 use crate::replies;
+use crate::rewriting::Rewriting;
+use crate::session::BothWays;
 use crate::session::reading::{Exchange, Reading, Rows};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Prepared statements of a session that change tables, of which that is kept.
+const PREPARED_CHANGES_MAX: usize = 1024;
+
+/// How often the tables are read before a message, at most, where they change meanwhile.
+const READINGS_MAX: usize = 3;
+
+/// What a session has sent that changes tables, and when it could see them.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// Tables may have been made or changed by what was sent since they were looked at last.
+    sent: bool,
+    /// Which of them that are declared.
+    unseen: Tables,
+    /// Those that the last text changes.
+    noted: BTreeSet<String>,
+    /// What statements that are prepared change, by their names.
+    prepared: BTreeMap<Vec<u8>, BTreeSet<String>>,
+    /// How many times tables had been changed when it was last outside of a transaction for certain: what a snapshot may be of.
+    snapshot: u64,
+}
+
+/// Ends what a session was changing when it ends.
+pub(super) struct Changing<'a>(pub(super) &'a BothWays, pub(super) &'a Rewriting);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.state().changes_end(u64::MAX, self.1);
+    }
+}
+
+/// The tables as they were read.
+pub(in crate::session) struct Known {
+    /// How many times tables had been changed when the database was asked.
+    asked: u64,
+    /// How many of these times it shows, of declared ones.
+    of: u64,
+    catalog: Arc<Catalog>,
+}
 
 /// Is a text `SET TRANSACTION` alone? It comes before any query of its transaction, the proxy's own among them, and names no table.
 pub(super) fn sets_transaction(text: &[u8]) -> bool {
@@ -20,11 +63,27 @@ pub(super) fn sets_transaction(text: &[u8]) -> bool {
         && !text.contains(&b';')
 }
 
+fn first_word(text: &str) -> &str {
+    text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default()
+}
+
 /// Does a text begin as one that makes, changes or drops something?
 pub(super) fn begins_with_a_change(text: &str) -> bool {
-    let first =
-        text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
-    ["create", "alter", "drop"].iter().any(|word| first.eq_ignore_ascii_case(word))
+    let first = first_word(text);
+    ["create", "alter", "drop", "do"].iter().any(|word| first.eq_ignore_ascii_case(word))
+}
+
+/// May a text of one statement change tables that it does not name: by code, or with what they belong to?
+fn may_change_any(text: &str) -> bool {
+    let first = first_word(text);
+    let begins = |word: &str| first.eq_ignore_ascii_case(word);
+    begins("do")
+        || (begins("drop") && ["schema", "owned", "cascade"].iter().any(|word| holds_word(text, word)))
+}
+
+/// Is a word somewhere in a text, in letters of any case?
+fn holds_word(text: &str, word: &str) -> bool {
+    text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Is a text one statement about the session or its transaction, whatever names it has within? It holds no semicolon but at its end.
@@ -44,31 +103,153 @@ pub(super) fn is_of_the_session(text: &str) -> bool {
     ];
     let text = text.trim();
     let text = text.strip_suffix(';').unwrap_or(text);
-    let first = text.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
+    let first = first_word(text);
     !text.contains(';') && WORDS.iter().any(|word| first.eq_ignore_ascii_case(word))
 }
 
 impl Requests<'_> {
-    /// The tables as they are now.
+    /// The tables as they are now, with doubt of those of which that is not known.
     pub(super) async fn catalog(&mut self) -> Result<Arc<Catalog>, SqlError> {
-        let changes = self.rewriting.changes();
-        let stale = self.shared.state().changed_tables;
-        if let Some((known, catalog)) = &self.catalog {
-            // What waits for more of the client's messages, or fails anyway, is read with what is known.
-            let can_ask = self.shared.state().can_ask();
-            if (*known == changes && !stale) || !can_ask {
-                return Ok(Arc::clone(catalog));
+        // What was on its way may have changed them meanwhile.
+        for _ in 0..READINGS_MAX {
+            if let Some(known) = self.known() {
+                return Ok(known);
+            }
+            self.read_catalog().await?;
+            if self.catalog.as_ref().is_some_and(|known| self.behind(known).is_empty()) {
+                break;
             }
         }
-        self.changes_sent = false;
+        Ok(self.catalog.as_ref().map(|known| self.in_doubt(known)).unwrap_or_default())
+    }
+
+    /// What is known of the tables; none if the database is to be asked.
+    fn known(&mut self) -> Option<Arc<Catalog>> {
+        let changes = self.rewriting.changes();
+        let (stale, can_ask, is_outside) = {
+            let state = self.shared.state();
+            (state.changed_tables, state.can_ask(), state.is_outside())
+        };
+        if is_outside {
+            self.changes.snapshot = changes;
+        }
+        let known = self.catalog.as_ref()?;
+        let is_stale = stale || self.changes.sent || !self.changes.unseen.is_empty();
+        let is_of_now = known.asked == changes && (known.of == changes || !is_outside);
+        // What waits for more of the client's messages, or fails anyway, is read with what is known.
+        ((is_of_now && !is_stale) || !can_ask).then(|| self.in_doubt(known))
+    }
+
+    async fn read_catalog(&mut self) -> Result<(), SqlError> {
+        let asked = self.rewriting.changes();
+        let is_outside = self.shared.state().is_outside();
+        (self.changes.sent, self.changes.unseen) = (false, Tables::default());
         let mut rows = self.ask(&format!("SHOW default_transaction_isolation; {COLUMNS}")).await?;
         if let [Some(level)] = rows.first().map(Vec::as_slice).unwrap_or_default() {
             self.sees_the_past |= !level.starts_with("read ");
             rows.remove(0);
         }
         let catalog = Arc::new(self.rewriting.catalog(rows));
-        self.catalog = Some((changes, Arc::clone(&catalog)));
-        Ok(catalog)
+        // Read in the snapshot of a transaction, it is of its time.
+        let of = if self.sees_the_past && !is_outside { asked.min(self.changes.snapshot) } else { asked };
+        self.catalog = Some(Known { asked, of, catalog });
+        Ok(())
+    }
+
+    /// Declared tables that have changed, or may have, since a catalogue was read.
+    fn behind(&self, known: &Known) -> BTreeSet<String> {
+        let state = self.shared.state();
+        let own = state.changing.as_ref().map(|(_, names)| names);
+        let mut behind = self.rewriting.tables.behind(known.of, own);
+        if state.status == b'E' {
+            behind.extend(own.into_iter().flatten().cloned());
+        }
+        behind
+    }
+
+    /// A catalogue that was read, with doubt of those that may be others now.
+    fn in_doubt(&self, known: &Known) -> Arc<Catalog> {
+        let mut doubted = Tables::Of(self.behind(known));
+        doubted.extend(self.changes.unseen.clone());
+        if doubted.is_empty() {
+            return Arc::clone(&known.catalog);
+        }
+        let mut catalog = Catalog::clone(&known.catalog);
+        catalog.doubt(doubted);
+        Arc::new(catalog)
+    }
+
+    /// Nothing is noted of the next text yet.
+    pub(super) fn note_nothing(&mut self) {
+        self.changes.noted.clear();
+    }
+
+    /// Has something been sent that may make what is not there?
+    pub(super) fn has_sent_changes(&self) -> bool {
+        self.changes.sent
+    }
+
+    /// May the transaction that is under way have changed tables?
+    pub(super) fn is_changed(&self) -> bool {
+        let state = self.shared.state();
+        state.changing_tables || state.changing.is_some() || self.changes.sent
+    }
+
+    /// Notes what a text changes that is about to be sent.
+    pub(super) fn note_changes(&mut self, text: &str, planned: &[Planned], catalog: &Catalog) {
+        let takes_back = |word: &str| holds_word(text, word);
+        let own = self.shared.state().changing.as_ref().map(|(_, names)| names.clone());
+        if let (Some(own), true) = (own, ["rollback", "abort", "commit"].into_iter().any(takes_back)) {
+            self.changes.sent = true;
+            self.changes.unseen.extend(Tables::Of(own));
+        }
+        self.changes.sent |= begins_with_a_change(text);
+        if may_change_any(text) {
+            self.changes.unseen = Tables::All;
+        }
+        let mut changes = Tables::default();
+        planned.iter().for_each(|one| changes.extend(one.changes.clone()));
+        self.changes.sent |= !changes.is_empty();
+        match changes.only(|name| catalog.sensitive().holds(name)) {
+            Tables::All => self.changes.unseen = Tables::All,
+            Tables::Of(names) => {
+                self.changes.noted.clone_from(&names);
+                self.begin_changes(names);
+            }
+        }
+    }
+
+    /// Keeps what the last text changes, which is prepared under a name.
+    pub(super) fn keep_changes(&mut self, name: &[u8]) {
+        self.changes.prepared.remove(name);
+        let noted = std::mem::take(&mut self.changes.noted);
+        if !name.is_empty() && !noted.is_empty() && self.changes.prepared.len() < PREPARED_CHANGES_MAX {
+            self.changes.prepared.insert(name.to_vec(), noted);
+        }
+    }
+
+    /// Notes what a prepared statement changes that is about to be bound.
+    pub(super) fn note_prepared(&mut self, name: &[u8]) {
+        if let Some(names) = self.changes.prepared.get(name).cloned() {
+            self.begin_changes(names);
+        }
+    }
+
+    /// Declared tables' columns are about to be changed.
+    fn begin_changes(&mut self, names: BTreeSet<String>) {
+        if names.is_empty() {
+            return;
+        }
+        self.changes.unseen.extend(Tables::Of(names.clone()));
+        let mut state = self.shared.state();
+        let (last, changing) = state.changing.get_or_insert_default();
+        *last = self.number + 1;
+        for name in names {
+            if !changing.contains(&name) {
+                self.rewriting.changes_begin(&name);
+                changing.insert(name);
+            }
+        }
     }
 
     /// Asks the database something of the proxy's own.

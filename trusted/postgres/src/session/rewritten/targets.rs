@@ -53,6 +53,7 @@ impl Requests<'_> {
             program: None,
             naming: None,
             shape: Mutex::default(),
+            told: Mutex::default(),
             types: Vec::new(),
             rewritten,
             _share,
