@@ -38,8 +38,6 @@ pub enum Cleanup {
     EachDelete,
 }
 
-impl Cleanup {}
-
 /// A value to be cleaned.
 pub(super) struct Job {
     collection: Arc<Collection>,
