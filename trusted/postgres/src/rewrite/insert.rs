@@ -61,7 +61,7 @@ impl Analysis<'_> {
             insert.columns.iter().for_each(|column| self.understand_name(column));
             // One that is declared may have encrypted columns when it is run.
             if let (true, Some(source)) = (insert.columns.is_empty(), &insert.source) {
-                let at = self.lexemes.index_of(insert.insert_token.0.span).unwrap_or(0);
+                let at = self.lexemes.position_of(insert.insert_token.0.span).unwrap_or(0);
                 self.take_places(&relation, (width_of(source), false), at)?;
             }
             if let Some(source) = &insert.source {
@@ -85,7 +85,7 @@ impl Analysis<'_> {
                 None => 0,
             };
             if width > 0 {
-                let at = self.lexemes.index_of(insert.insert_token.0.span).unwrap_or(0);
+                let at = self.lexemes.position_of(insert.insert_token.0.span).unwrap_or(0);
                 self.take_places(relation, (Some(width), false), at)?;
             }
             targets.extend(

@@ -174,9 +174,9 @@ fn what_is_not_wholly_foreseen_is_not_said_to_be_missing() {
     for text in [
         "DROP TABLE accounts; CREATE TABLE accounts (owner text, LIKE notes); SELECT body FROM accounts WHERE owner = 'x'",
         "DROP TABLE accounts; CREATE TABLE accounts (id int, LIKE notes, owner text); UPDATE accounts SET body = 'x' WHERE owner = 'x'",
-        "WITH q AS (SELECT 1 AS y) SELECT y INTO TEMP notes FROM q; UPDATE accounts SET id = 5 FROM notes WHERE y = 1 AND owner = 'zz'",
-        "DO $$ BEGIN ALTER TABLE notes ADD yy int; END $$; UPDATE accounts SET id = 5 FROM notes WHERE yy = 1 AND owner = 'zz'",
-        "EXPLAIN ANALYZE SELECT 1 AS y INTO notes; UPDATE accounts SET id = 5 FROM notes WHERE y = 1 AND owner = 'zz'",
+        "WITH q AS (SELECT 1 AS y) SELECT y INTO TEMP notes FROM q; UPDATE accounts SET id = 5 FROM notes WHERE y = 1 AND accounts.owner = 'zz'",
+        "DO $$ BEGIN ALTER TABLE notes ADD yy int; END $$; UPDATE accounts SET id = 5 FROM notes WHERE yy = 1 AND accounts.owner = 'zz'",
+        "EXPLAIN ANALYZE SELECT 1 AS y INTO notes; UPDATE accounts SET id = 5 FROM notes WHERE y = 1 AND accounts.owner = 'zz'",
     ] {
         for planned in plan(text, &catalog()).unwrap() {
             assert!(!matches!(&planned.action, Action::Refused(_)), "{text}: {planned:?}");

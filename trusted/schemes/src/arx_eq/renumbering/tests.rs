@@ -192,7 +192,7 @@ fn after_each_removal_the_least_is_moved_until_nothing_is_covered_in_vain() {
         let before = world.labels();
         let occurrences = world.occurrences();
         // Where runs were joined over other holes than these, it is not known where the entries are.
-        let moved = match occurrences.dense_stretches(&released) {
+        let moved: usize = match occurrences.dense_stretches(&released) {
             Some(stretches) => {
                 let inner = stretches.iter().filter(|stretch| stretch.end != occurrences.next());
                 let mut lengths: Vec<usize> = inner.map(ExactSizeIterator::len).collect();
