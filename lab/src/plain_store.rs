@@ -125,7 +125,7 @@ impl Store for PlainStore {
             match collection.insert(document.into_document()) {
                 Ok(()) => inserted.count += 1,
                 Err(error) => {
-                    inserted.failures.push(WriteFailure { index: position, error });
+                    inserted.failures.push(WriteFailure { position, error });
                     if ordered {
                         break;
                     }

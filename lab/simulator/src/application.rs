@@ -108,7 +108,7 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
             }
             Came::Inserted(
                 inserted.count,
-                inserted.failures.iter().map(|failure| failure.index).collect::<BTreeSet<_>>(),
+                inserted.failures.iter().map(|failure| failure.position).collect::<BTreeSet<_>>(),
             )
         }
         Writing::Update(choice, change) => {

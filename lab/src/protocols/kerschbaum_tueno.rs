@@ -51,7 +51,7 @@ const TABLE3: Evaluated = Evaluated {
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::KERSCHBAUM_TUENO,
     title: "Kerschbaum-Tueno",
-    leakage: |_| leakage::KERSCHBAUM_TUENO,
+    leakage: |_| leakage::kerschbaum_tueno::KERSCHBAUM_TUENO,
     construction: Construction::OneByOne,
     in_all: true,
     work: Work::Most,

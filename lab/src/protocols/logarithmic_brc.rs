@@ -38,7 +38,7 @@ const TABLE3: Evaluated = Evaluated {
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::LOGARITHMIC_BRC,
     title: "Logarithmic-BRC",
-    leakage: |_| leakage::LOGARITHMIC_BRC,
+    leakage: |_| leakage::logarithmic_brc::LOGARITHMIC_BRC,
     construction: Construction::Bulk,
     in_all: true,
     work: Work::Usual,

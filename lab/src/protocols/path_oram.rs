@@ -54,7 +54,7 @@ const WHOLE_BLOCKS: &str = "a block is a page of 4 KiB, sealed, and whole bucket
 pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     name: index::PATH_ORAM,
     title: "Path ORAM",
-    leakage: |_| leakage::PATH_ORAM,
+    leakage: |_| leakage::path_oram::PATH_ORAM,
     construction: Construction::OneByOne,
     in_all: true,
     work: Work::Much,

@@ -16,7 +16,7 @@ fn codes(inserted: &Inserted) -> Vec<(usize, i32)> {
     inserted
         .failures
         .iter()
-        .map(|failure| (failure.index, arras_mongo::error::code_of(failure.error.fault).0))
+        .map(|failure| (failure.position, arras_mongo::error::code_of(failure.error.fault).0))
         .collect()
 }
 
@@ -110,7 +110,7 @@ fn what_is_stored_of_an_insert_that_fails_in_its_middle_is_said() {
                     Ok(inserted) => {
                         let said = usize::try_from(inserted.count).expect("few");
                         let failed: Vec<usize> =
-                            inserted.failures.iter().map(|failure| failure.index).collect();
+                            inserted.failures.iter().map(|failure| failure.position).collect();
                         assert_eq!(said, stored, "{passing}");
                         let expected: Vec<usize> =
                             (stored..if ordered { DOCUMENTS.min(stored + 1) } else { DOCUMENTS }).collect();

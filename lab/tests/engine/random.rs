@@ -217,7 +217,7 @@ impl Twins {
             let failures = inserted
                 .failures
                 .iter()
-                .map(|failure| (failure.index, arras_mongo::error::code_of(failure.error.fault).0));
+                .map(|failure| (failure.position, arras_mongo::error::code_of(failure.error.fault).0));
             outcomes.push((inserted.count, failures.collect::<Vec<_>>()));
         }
         assert_eq!(outcomes.first(), outcomes.last());

@@ -5,7 +5,8 @@ use crate::world::{INDEX, Reply, Tamper, Wire, World, embedded, key, memory, prg
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg;
 use arras_protocol::Order;
-use arras_protocol::leakage::{LOGARITHMIC_BRC, Pattern};
+use arras_protocol::leakage::Pattern;
+use arras_protocol::leakage::logarithmic_brc::LOGARITHMIC_BRC;
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::logarithmic_brc::{

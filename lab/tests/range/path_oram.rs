@@ -3,7 +3,8 @@
 use crate::body::Subject;
 use crate::world::{INDEX, Reply, Wire, cases, key, memory, prg, run};
 use arras_protocol::Order;
-use arras_protocol::leakage::{PATH_ORAM, Pattern};
+use arras_protocol::leakage::Pattern;
+use arras_protocol::leakage::path_oram::PATH_ORAM;
 use arras_protocol::ore::Width;
 use arras_protocol::path_oram::{PathOram, Request, Response, Shape, WriteBack};
 use arras_protocol::{Channel, ChannelError, IndexId, Refusal, RowId};

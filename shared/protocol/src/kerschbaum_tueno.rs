@@ -7,7 +7,7 @@
 //! *Versions.* Every change raises the array's version, and positions are those of one version: a read or change that names another
 //! is answered by [`Response::Changed`] and does nothing.
 //!
-//! *Leakage.* [`crate::leakage::KERSCHBAUM_TUENO`].
+//! *Leakage.* [`crate::leakage::kerschbaum_tueno::KERSCHBAUM_TUENO`].
 
 use crate::Blob;
 use crate::channel::Protocol;

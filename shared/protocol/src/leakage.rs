@@ -19,9 +19,6 @@ pub mod sql;
 pub mod unique;
 
 pub use bisen::BISEN;
-pub use kerschbaum_tueno::KERSCHBAUM_TUENO;
-pub use logarithmic_brc::LOGARITHMIC_BRC;
-pub use path_oram::PATH_ORAM;
 pub use unique::UNIQUE;
 
 /// One thing an attacker learns. Ordered from the least to the most telling.

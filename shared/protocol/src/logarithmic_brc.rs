@@ -5,7 +5,7 @@
 //! its dictionary, [`cjjjkrs`] how long lists are packed. The index is a set of *instances*, each a multimap of
 //! its own that is built once and never changed: one if it is static, about a logarithm of its size if it is updated.
 //!
-//! *Leakage.* [`crate::leakage::LOGARITHMIC_BRC`]. The server learns the lists' lengths when it is given their tokens,
+//! *Leakage.* [`crate::leakage::logarithmic_brc::LOGARITHMIC_BRC`]. The server learns the lists' lengths when it is given their tokens,
 //! not what is in them: the client opens them. It is given tokens of lists beside a range, too, if an instance has nothing
 //! in it ([`Request::Heads`]).
 

@@ -6,7 +6,7 @@
 //! One request writes back the paths that the last one read and reads the next ones.
 //!
 //! *Leakage.* Snapshot: size. A watcher sees paths to leaves that are uniform and independent of everything else,
-//! and how many: [`crate::leakage::PATH_ORAM`].
+//! and how many: [`crate::leakage::path_oram::PATH_ORAM`].
 
 use crate::bytes::Blob;
 use crate::channel::Protocol;

@@ -15,7 +15,7 @@ use super::{Shared, builds, cutting, error, terms};
 use arras_documents::limits::Measured;
 use arras_protocol::IndexId;
 use arras_records::OpenDocument;
-use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::contract::RangeEntry;
 use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, Terms};
 use arras_service::ServiceError;
 use arras_storage::Storage;

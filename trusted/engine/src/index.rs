@@ -11,7 +11,7 @@ use arras_planner::physical::PhysicalIndex;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
 use arras_schemes::arx_eq::ArxEqIndex;
-use arras_schemes::arx_range::Epochs;
+use arras_schemes::contract::Epochs;
 use arras_schemes::contract::{EncryptedIndex, State};
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;

@@ -14,7 +14,7 @@ use super::{OpenError, terms};
 use arras_keys::Keyring;
 use arras_protocol::{Channel, ChannelError, RowId, documents};
 use arras_records::OpenDocument;
-use arras_schemes::arx_range::Epochs;
+use arras_schemes::contract::Epochs;
 use arras_schemes::contract::{Difference, Serves};
 use arras_schemes::error::IndexError;
 use arras_storage::Storage;

@@ -233,7 +233,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         document: Measured,
         interrupt: &Interrupt,
     ) -> Result<Inserted, ServiceError> {
-        let failed = |error| Inserted { count: 0, failures: vec![WriteFailure { index: 0, error }] };
+        let failed = |error| Inserted { count: 0, failures: vec![WriteFailure { position: 0, error }] };
         if let Err(error) = check_insertion(&collection.parts(), &document) {
             return Ok(failed(error));
         }

@@ -64,7 +64,7 @@ use arras_planner::schema::Schema;
 use arras_protocol::IndexId;
 use arras_protocol::hello;
 use arras_protocol::write::Step;
-use arras_schemes::arx_range::Epochs;
+use arras_schemes::contract::Epochs;
 use arras_schemes::contract::Place;
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;

@@ -23,7 +23,7 @@ use arras_planner::plan::{
 use arras_planner::schema::CollectionSchema;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
-use arras_schemes::arx_range::RangeSums;
+use arras_schemes::contract::RangeSums;
 use arras_schemes::contract::Serves;
 use arras_service::examined;
 use arras_service::explanation::Explanation;
@@ -306,7 +306,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Remakes, behind the results, the circuits they used.
-    pub(super) fn repair(&self, repair: arras_schemes::arx_range::Repair) {
+    pub(super) fn repair(&self, repair: arras_schemes::contract::Repair) {
         if !repair.is_needed() {
             return;
         }

@@ -47,7 +47,7 @@ impl<C> OrderChannel for C where
 pub(super) struct Making<C> {
     /// Its record.
     pub(super) part: IndexPartRecord,
-    /// Its key.
+    /// What its keys are derived from.
     pub(super) key: Key,
     /// The server.
     pub(super) channel: Arc<C>,

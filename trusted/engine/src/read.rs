@@ -12,7 +12,7 @@ use arras_planner::plan::{Plan, Request};
 use arras_protocol::Order;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_records::OpenDocument;
-use arras_schemes::arx_range::Repair;
+use arras_schemes::contract::Repair;
 use arras_schemes::contract::{RangeCursor, RangePage, RangeQuery};
 use arras_schemes::error::IndexError;
 use arras_service::examined;

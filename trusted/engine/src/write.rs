@@ -51,13 +51,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         while documents.peek().is_some() {
             let (mut chunk, mut bytes) = (Vec::new(), 0);
             while chunk.len() < DOCUMENTS_MAX && bytes < self.settings.request_bytes {
-                let Some((index, document)) = documents.next() else {
+                let Some((position, document)) = documents.next() else {
                     break;
                 };
                 match check_insertion(&parts, &document) {
                     Ok(()) => bytes += cutting::document_bytes(&parts, &document, document.bytes()),
                     Err(error) => {
-                        outcome.failures.push(WriteFailure { index, error });
+                        outcome.failures.push(WriteFailure { position, error });
                         if ordered {
                             documents = Vec::new().into_iter().enumerate().peekable();
                             break;
@@ -65,9 +65,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                         continue;
                     }
                 }
-                chunk.push((index, document));
+                chunk.push((position, document));
             }
-            let of_chunk: Vec<usize> = chunk.iter().map(|(index, _)| *index).collect();
+            let of_chunk: Vec<usize> = chunk.iter().map(|(position, _)| *position).collect();
             let inserted = match interrupt.check() {
                 Ok(()) => self.insert_chunk(collection, chunk, ordered, &mut outcome).await,
                 Err(interrupted) => Err(interrupted),
@@ -79,16 +79,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 Err(error) if outcome.count == 0 => return Err(error),
                 Err(error) => {
                     let known: HashSet<usize> =
-                        outcome.failures.iter().map(|failure| failure.index).collect();
-                    let rest = documents.map(|(index, _)| index);
-                    let failed = of_chunk.into_iter().chain(rest).filter(|index| !known.contains(index));
-                    let failure = |index| WriteFailure { index, error: error.clone() };
+                        outcome.failures.iter().map(|failure| failure.position).collect();
+                    let rest = documents.map(|(position, _)| position);
+                    let failed =
+                        of_chunk.into_iter().chain(rest).filter(|position| !known.contains(position));
+                    let failure = |position| WriteFailure { position, error: error.clone() };
                     outcome.failures.extend(failed.map(failure));
                     break;
                 }
             }
         }
-        outcome.failures.sort_by_key(|failure| failure.index);
+        outcome.failures.sort_by_key(|failure| failure.position);
         if ordered {
             // A chunk that a document too large ended may have met a duplicate before it.
             outcome.failures.truncate(1);
@@ -106,20 +107,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<bool, ServiceError> {
         let (positions, revisions): (Vec<usize>, Vec<Revision>) = chunk
             .into_iter()
-            .map(|(index, document)| {
+            .map(|(position, document)| {
                 let id = document.get("_id").unwrap_or(&Bson::Null);
                 let row = collection.sealer.row_id(id);
-                (index, Revision { row, sequence: self.next_sequence(), old: None, new: Some(document) })
+                (position, Revision { row, sequence: self.next_sequence(), old: None, new: Some(document) })
             })
             .unzip();
         let conflicts = self.conflicts(collection, &revisions).await?;
         let mut accepted = Vec::with_capacity(revisions.len());
         let mut go_on = true;
-        for ((index, revision), conflict) in positions.into_iter().zip(revisions).zip(conflicts) {
+        for ((position, revision), conflict) in positions.into_iter().zip(revisions).zip(conflicts) {
             match conflict {
                 None => accepted.push(revision),
                 Some(error) => {
-                    outcome.failures.push(WriteFailure { index, error });
+                    outcome.failures.push(WriteFailure { position, error });
                     if ordered {
                         go_on = false;
                         break;

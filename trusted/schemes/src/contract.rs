@@ -9,7 +9,6 @@
 
 mod equality;
 
-use crate::arx_range::RangeSums;
 use crate::error::IndexError;
 use crate::random::Randomness;
 use arras_numbers::NumberSum;
@@ -21,7 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use crate::arx_range::{RangeEntry, Repair};
+pub use crate::arx_range::{Epochs, RangeEntry, RangeSums, Repair};
 pub use arras_protocol::Order;
 pub use equality::{
     Difference, EqualityAnswer, EqualitySearch, Held, Occasion, OnRecord, Renumbered, Renumbering,

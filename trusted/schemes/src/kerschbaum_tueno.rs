@@ -15,7 +15,7 @@
 //!
 //! *At the same time.* A change moves every entry, so it ends every search under way, which begins anew.
 //!
-//! *Leakage.* [`arras_protocol::leakage::KERSCHBAUM_TUENO`]. As sealing is deterministic, one who watches sees when an
+//! *Leakage.* [`arras_protocol::leakage::kerschbaum_tueno::KERSCHBAUM_TUENO`]. As sealing is deterministic, one who watches sees when an
 //! entry that was taken out is put in again.
 //!
 //! *Cost.* Insertion: about log2 n messages of one block each, one of two entries, and the change. Search: twice

@@ -9,7 +9,7 @@
 //! from one instance to the next older one. A removal is a record too; of the records of an entry the newest counts, and a
 //! removal disappears when nothing older is left. Searches go on while instances are merged; writes wait.
 //!
-//! *Leakage.* `arras_protocol::leakage::LOGARITHMIC_BRC`. Instances have keys of their own, so tokens of the past find
+//! *Leakage.* `arras_protocol::leakage::logarithmic_brc::LOGARITHMIC_BRC`. Instances have keys of their own, so tokens of the past find
 //! nothing in new ones (forward private). The order of tokens in a request is random. A search that finds nothing in an instance
 //! gives out tokens of nodes beside its range, and with them how many records those have.
 //!

@@ -24,7 +24,7 @@
 //! to blocks that have moved on when the next one is asked for, whatever the fault. The server applies each write-back
 //! once and in turn.
 //!
-//! *Leakage.* [`arras_protocol::leakage::PATH_ORAM`].
+//! *Leakage.* [`arras_protocol::leakage::path_oram::PATH_ORAM`].
 //!
 //! *Cost.* One round trip an access: the write-back of the last path travels with the next read. Client state:
 //! 4 bytes a block (position map), 8 bytes a cached subtree (versions), the pool, and 24 bytes or less for each inner

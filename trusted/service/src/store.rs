@@ -55,7 +55,7 @@ pub struct IndexBuild {
 #[derive(Clone, Debug)]
 pub struct WriteFailure {
     /// Position of the document (or statement) in the request.
-    pub index: usize,
+    pub position: usize,
     /// What the front end reports for this one.
     pub error: ServiceError,
 }

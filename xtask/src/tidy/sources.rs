@@ -5,7 +5,10 @@ use super::tree::Tree;
 use crate::report::Finding;
 
 /// Folders that a simulation runs.
-const SIMULATED: [&str; 5] = [
+const SIMULATED: [&str; 8] = [
+    "trusted/numbers/src/",
+    "trusted/planner/src/",
+    "trusted/service/src/",
     "trusted/documents/src/",
     "trusted/engine/src/",
     "trusted/schemes/src/",

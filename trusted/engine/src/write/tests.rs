@@ -302,7 +302,7 @@ async fn documents_that_cannot_be_indexed_fail_and_the_others_fail_with_the_serv
     let insert = async |documents: Vec<Document>, ordered| {
         let statement = InsertStatement::of(documents, ordered).unwrap();
         let inserted = world.shared.insert(&collection, statement).await;
-        inserted.map(|inserted| inserted.failures.iter().map(|failure| failure.index).collect::<Vec<_>>())
+        inserted.map(|inserted| inserted.failures.iter().map(|failure| failure.position).collect::<Vec<_>>())
     };
     assert_eq!(insert(vec![bad(1), bad(2), bad(3)], false).await.unwrap(), [0, 1, 2]);
     assert_eq!(insert(vec![bad(1), good(2), bad(3)], true).await.unwrap(), [0], "the others are not tried");

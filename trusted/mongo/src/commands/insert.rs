@@ -48,7 +48,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
             errors = WriteErrors::default();
         }
         for failure in inserted.failures {
-            let position = positions.get(failure.index).copied().unwrap_or(failure.index);
+            let position = positions.get(failure.position).copied().unwrap_or(failure.position);
             errors.add(position, failure.error.into());
         }
     }

@@ -151,7 +151,7 @@ static LOGARITHMIC_BRC: IndexKind = IndexKind {
     name: index::LOGARITHMIC_BRC,
     title: "Logarithmic-BRC",
     serves: Serves::Order(INTEGERS),
-    leakage: |_| leakage::LOGARITHMIC_BRC,
+    leakage: |_| leakage::logarithmic_brc::LOGARITHMIC_BRC,
     cost: costs::covered_lists,
     insertion: costs::covered_lists_insertion,
     availability: Refused(
@@ -163,7 +163,7 @@ static PATH_ORAM: IndexKind = IndexKind {
     name: index::PATH_ORAM,
     title: "Path ORAM with a B+ tree",
     serves: Serves::Order(INTEGERS),
-    leakage: |_| leakage::PATH_ORAM,
+    leakage: |_| leakage::path_oram::PATH_ORAM,
     cost: costs::oram_tree,
     insertion: costs::oram_tree_insertion,
     availability: Refused(
@@ -176,7 +176,7 @@ static KERSCHBAUM_TUENO: IndexKind = IndexKind {
     name: index::KERSCHBAUM_TUENO,
     title: "Kerschbaum-Tueno",
     serves: Serves::Order(INTEGERS),
-    leakage: |_| leakage::KERSCHBAUM_TUENO,
+    leakage: |_| leakage::kerschbaum_tueno::KERSCHBAUM_TUENO,
     cost: costs::rotated_array,
     insertion: costs::rotated_array_insertion,
     availability: Refused(
