@@ -230,6 +230,18 @@ const CASES: &[&[&str]] = &[
     &["UPDATE t SET owner = owner || 'abcd'::varchar(3)::text WHERE id = 1 RETURNING owner"],
     &["UPDATE t SET owner = owner || 1.55::numeric(6,1) WHERE id = 5 RETURNING owner"],
     &["UPDATE t SET price = coalesce(price, 0.004::numeric(6,2)) + 1 WHERE id = 4 RETURNING price"],
+    // An inner cast says first what it cannot do.
+    &["INSERT INTO t (id, owner) VALUES (10, '5'::integer::text) RETURNING owner"],
+    &["INSERT INTO t (id, price) VALUES (10, 'abc'::integer::numeric)"],
+    &["INSERT INTO t (id, price) VALUES (10, '1e10'::numeric(6,2)::numeric)"],
+    &["INSERT INTO t (id, whole) VALUES (10, 99999::smallint::integer)"],
+    &["PREPARE p AS INSERT INTO t (id, whole) VALUES (10, $1)", "EXECUTE p (70000::smallint::integer)"],
+    &["PREPARE p (real) AS INSERT INTO t (id, dbl) VALUES (10, $1)", "EXECUTE p ('1e400')"],
+    &["PREPARE p (date) AS INSERT INTO t (id, ts) VALUES (10, $1)", "EXECUTE p ('294277-01-02')"],
+    &[
+        "PREPARE p (timestamptz) AS SELECT id FROM t WHERE day < $1 ORDER BY id",
+        "EXECUTE p ('2024-01-01 10:00+00')",
+    ],
     // Lists and defaults.
     &[
         "INSERT INTO t (id, code) SELECT v.id, v.c::varchar(3) FROM (VALUES (10, 'xyzw')) v(id, c)",
@@ -292,6 +304,12 @@ const BOUND: &[(&str, Type, &str)] = &[
     ("SELECT id FROM t WHERE price = $1", Type::FLOAT8, "5.56"),
     ("SELECT id FROM t WHERE ts = $1", Type::DATE, "2024-01-01 10:00"),
     ("SELECT id FROM t WHERE price = $1", Type::INT4, "5.56"),
+    ("SELECT id FROM t WHERE day = $1", Type::TIMESTAMPTZ, "2024-01-01 10:00:00+00"),
+    ("SELECT id FROM t WHERE day < $1 ORDER BY id", Type::TIMESTAMPTZ, "2024-01-01 10:00:00+00"),
+    ("SELECT id FROM t WHERE day >= $1 ORDER BY id", Type::TIMESTAMPTZ, "2024-01-01 10:00:00"),
+    ("SELECT id FROM t WHERE day = $1", Type::TIMESTAMPTZ, "2024-01-01 02:00:00+02"),
+    ("INSERT INTO t (id, day) VALUES (10, $1) RETURNING day", Type::TIMESTAMPTZ, "2024-01-01"),
+    ("INSERT INTO t (id, day) VALUES (10, $1)", Type::INT4, "5"),
     ("INSERT INTO t (id, dbl) VALUES (10, $1) RETURNING dbl", Type::FLOAT4, "0.1"),
     ("INSERT INTO t (id, ts) VALUES (10, $1) RETURNING ts", Type::DATE, "2024-01-01 10:00"),
     ("INSERT INTO t (id, whole) VALUES (10, $1) RETURNING whole", Type::NUMERIC, "2.5"),

@@ -162,7 +162,7 @@ pub enum OpenError {
     #[error(transparent)]
     Local(#[from] LocalError),
     /// The server.
-    #[error("the server: {0}")]
+    #[error("{}{}", if matches!(.0, IndexError::State(_)) { "" } else { "the server: " }, .0)]
     Index(#[from] IndexError),
     /// A write an earlier start left cannot be completed.
     #[error("completing what an earlier start left: {0}")]
@@ -182,6 +182,14 @@ pub enum OpenError {
     /// A collection was made under a root the keyring no longer has.
     #[error("the keyring has no root of version {0}, which a collection was made under")]
     KeyVersion(u32),
+}
+
+impl OpenError {
+    /// Is it the proxy's own store that failed while an index was read?
+    #[must_use]
+    pub fn is_of_own_store(&self) -> bool {
+        matches!(self, Self::Index(IndexError::State(_)))
+    }
 }
 
 /// The data service.

@@ -8,7 +8,7 @@ pub(crate) const DAY_MICROSECONDS: i64 = 86_400_000_000;
 /// PostgreSQL's first and last day, in days from 2000: 4714-11-24 BC, 5874897-12-31.
 const DATES: std::ops::RangeInclusive<i64> = -2_451_545..=2_145_031_948;
 /// PostgreSQL's moments: from that first day to before the year 294277.
-const MOMENTS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+pub(super) const MOMENTS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
 
 /// Why a text is no date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Values of one type as those of another: PostgreSQL's casts.
 
+use super::calendar::MOMENTS;
 use super::{DAY_MICROSECONDS, Datum, Numeric, float};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -225,8 +226,6 @@ impl Datum {
             (Self::Real(number), ColumnType::Numeric(_)) => {
                 Self::from_text(ColumnType::Numeric(None), &float::text_64(f64::from(number)))
             }
-            #[allow(clippy::cast_possible_truncation, reason = "the nearest one, or beyond all")]
-            (Self::Double(number), ColumnType::Real) => Ok(Self::Real(number as f32)),
             (value, to) => value.converted(from, to, in_utc),
         }
     }
@@ -238,9 +237,12 @@ fn moment_of(days: i32) -> Result<i64, SqlError> {
         i32::MIN => Ok(i64::MIN),
         i32::MAX => Ok(i64::MAX),
         // PostgreSQL's days end long behind its moments.
-        days => i64::from(days).checked_mul(DAY_MICROSECONDS).ok_or_else(|| {
-            SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
-        }),
+        days => i64::from(days)
+            .checked_mul(DAY_MICROSECONDS)
+            .filter(|moment| MOMENTS.contains(moment))
+            .ok_or_else(|| {
+                SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
+            }),
     }
 }
 

@@ -64,14 +64,17 @@ impl Datum {
                 let number = real(text).ok_or_else(syntax)?;
                 #[allow(clippy::cast_possible_truncation)]
                 let narrow = text.trim().parse::<f32>().unwrap_or(number as f32);
-                let lost = narrow.is_infinite() && number.is_finite() || narrow == 0.0 && number != 0.0;
+                let is_said = has_digits(text);
+                let lost = narrow.is_infinite() && is_said || narrow == 0.0 && number != 0.0;
                 if lost { return Err(range()) } else { Self::Real(narrow) }
             }
             ColumnType::DoublePrecision => {
                 let number = real(text).ok_or_else(syntax)?;
-                let said = text.trim().trim_start_matches(['-', '+']);
-                let lost = number.is_infinite() && said.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-                if lost { return Err(range()) } else { Self::Double(number) }
+                if number.is_infinite() && has_digits(text) {
+                    return Err(range());
+                } else {
+                    Self::Double(number)
+                }
             }
             ColumnType::Numeric(_) => {
                 Self::Numeric(text.parse::<Numeric>().map_err(|error| match error {
@@ -134,9 +137,14 @@ fn date_error(error: NotADate, name: &str, text: &str) -> SqlError {
 fn real(text: &str) -> Option<f64> {
     let text = text.trim();
     let plain = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
-    let fits = matches!(plain.as_str(), "nan" | "inf" | "infinity")
-        || plain.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let fits = matches!(plain.as_str(), "nan" | "inf" | "infinity") || has_digits(text);
     if fits { text.parse().ok() } else { None }
+}
+
+/// Is it a number in digits, not the name of one?
+fn has_digits(text: &str) -> bool {
+    let plain = text.trim().trim_start_matches(['-', '+']);
+    plain.starts_with(|c: char| c.is_ascii_digit() || c == '.')
 }
 
 fn boolean(text: &str) -> Option<bool> {

@@ -86,9 +86,11 @@ impl Constant {
         if self.is_cast_elsewhere() {
             return None;
         }
-        let cast = match self.kind() {
+        let cast = match self.kind().map(|from| (from, Datum::cast_text(from, text))) {
             None => Datum::cast_text(to, text),
-            Some(from) => Datum::cast_text(from, text).and_then(|value| value.cast(from, to, false)),
+            Some((from, Ok(value))) => value.cast(from, to, false),
+            // What it is cast to first says so where it is read.
+            Some((_, Err(_))) => return Some(self),
         };
         let source = match cast {
             Ok(value) => Source::Constant(Some(value.cast_to_text(to))),
@@ -270,6 +272,14 @@ pub(super) fn one_cast(first: &str, second: String) -> Option<String> {
     let plain = |name: &str| ColumnType::parse(name.strip_suffix("[]").unwrap_or(name));
     let (from, to) = (plain(first)?, plain(&second)?);
     if is_array(first) != is_array(&second) || !cast_agrees(first, to) {
+        return None;
+    }
+    let bytes = |kind| match kind {
+        ColumnType::SmallInt => 2,
+        ColumnType::Integer => 4,
+        _ => 8,
+    };
+    if bytes(to) < bytes(from) {
         return None;
     }
     match (from.modifier(), to.modifier()) {

@@ -54,7 +54,7 @@ impl Standing<Vec<u8>> {
 pub(crate) fn is_finer(sent: ColumnType, kind: ColumnType) -> bool {
     match sent {
         ColumnType::Numeric(_) | ColumnType::Real | ColumnType::DoublePrecision => kind.is_integer(),
-        ColumnType::Timestamp => kind == ColumnType::Date,
+        ColumnType::Timestamp | ColumnType::TimestampTz => kind == ColumnType::Date,
         _ => false,
     }
 }
@@ -170,7 +170,10 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
 }
 
 fn compared(Given { datum, kind }: Given, column: ColumnType, inputs: Inputs<'_>) -> Result<Datum, SqlError> {
-    if is_finer(kind, column) { Ok(datum) } else { datum.compared_as(kind, column, inputs.asker.in_utc) }
+    let in_utc = inputs.asker.in_utc;
+    // Elsewhere a day begins at another moment of each zone.
+    let is_known = kind != ColumnType::TimestampTz || in_utc;
+    if is_known && is_finer(kind, column) { Ok(datum) } else { datum.compared_as(kind, column, in_utc) }
 }
 
 fn standing(datum: Datum, kind: ColumnType) -> Result<Standing<Datum>, SqlError> {

@@ -38,9 +38,18 @@ impl Reading {
 
     fn of_text(self, text: &str) -> Result<Given, SqlError> {
         match self.read_by() {
-            Some(kind) => self.cast(Datum::of_type(kind, text)?, kind),
+            Some(kind) => self.cast(self.of_type(kind, text)?, kind),
             None => self.cast(Datum::from_text(self.kind, text)?, self.kind),
         }
+    }
+
+    /// In the zone of the session, if that is UTC, where none is said.
+    fn of_type(self, kind: ColumnType, text: &str) -> Result<Datum, SqlError> {
+        let value = Datum::of_type(kind, text);
+        if kind == ColumnType::TimestampTz && self.in_utc {
+            return value.or_else(|error| Datum::of_type(ColumnType::Timestamp, text).map_err(|_| error));
+        }
+        value
     }
 
     fn of_bytes(self, bytes: &[u8], binary: bool) -> Result<Given, SqlError> {
@@ -153,7 +162,7 @@ pub(super) fn given(
     inputs: Inputs<'_>,
 ) -> Result<Option<Datum>, SqlError> {
     let Some(given) = read(&value.source, value.sent_as, encryption, inputs)? else { return Ok(None) };
-    given.datum.converted(given.kind, encryption.kind, inputs.asker.in_utc).map(Some)
+    stored(given, value.sent_as, encryption, inputs).map(Some)
 }
 
 /// The same of an array's values.
@@ -163,6 +172,20 @@ pub(super) fn given_members(
     inputs: Inputs<'_>,
 ) -> Result<Option<Vec<Option<Datum>>>, SqlError> {
     let Some(list) = read_members(value, encryption, inputs)? else { return Ok(None) };
-    let one = |given: Given| given.datum.converted(given.kind, encryption.kind, inputs.asker.in_utc);
+    let one = |given: Given| stored(given, value.sent_as, encryption, inputs);
     list.into_iter().map(|given| given.map(one).transpose()).collect::<Result<_, _>>().map(Some)
+}
+
+/// A value as its column's: what is cast to a type may be of any, what is said to be of one is assigned.
+fn stored(
+    Given { datum, kind }: Given,
+    cast: Option<ColumnType>,
+    encryption: &Encryption,
+    inputs: Inputs<'_>,
+) -> Result<Datum, SqlError> {
+    let in_utc = inputs.asker.in_utc;
+    match cast {
+        Some(_) => datum.converted(kind, encryption.kind, in_utc),
+        None => datum.assigned(kind, encryption.kind, in_utc),
+    }
 }

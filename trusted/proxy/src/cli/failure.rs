@@ -99,6 +99,7 @@ impl Failure {
             | Self::Unlock(_) => 3,
             Self::Data { .. } => 4,
             Self::Engine(OpenError::Local(LocalError::WrongKeyring)) => 3,
+            Self::Engine(error) if error.is_of_own_store() => 4,
             Self::Engine(
                 OpenError::Local(_)
                 | OpenError::KeyVersion(_)

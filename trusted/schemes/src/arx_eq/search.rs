@@ -107,6 +107,9 @@ impl<C: Channel<Protocol> + Channel<Entries>> ArxEqIndex<C> {
         let mut difference = Difference::default();
         // Of values that documents have: found, or not looked for.
         let mut known = 0;
+        // The server sees the values in a random order.
+        let mut expected: Vec<_> = expected.into_iter().collect();
+        expected.shuffle(&mut state.randomness().rng());
         for (value, mut wanted) in expected {
             let record = state.read(&self.keyed.record_name(&value))?;
             let Some(occurrences) = record.and_then(|record| Occurrences::decode(&record).ok()) else {
