@@ -25,6 +25,7 @@ mod arx_range;
 mod bplus;
 mod channels;
 mod crossing;
+mod field;
 mod hostile;
 mod kerschbaum_tueno;
 mod logarithmic_brc;
