@@ -31,7 +31,7 @@ struct Records {
 
 impl Records {
     fn apply(&self, changes: Vec<StateChange>) {
-        let mut kept = self.kept.lock().unwrap();
+        let mut kept = self.kept.lock().expect("no test panicked here");
         for StateChange { name, now, .. } in changes {
             match now {
                 Some(record) => kept.insert(name, record),
@@ -43,11 +43,11 @@ impl Records {
 
 impl State for Records {
     fn read(&self, name: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
-        Ok(self.kept.lock().unwrap().get(name).cloned())
+        Ok(self.kept.lock().expect("no test panicked here").get(name).cloned())
     }
 
     fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError> {
-        let kept = self.kept.lock().unwrap();
+        let kept = self.kept.lock().expect("no test panicked here");
         let named = kept.iter().filter(|(name, _)| name.starts_with(beginning));
         named.for_each(|(name, record)| visit(name, record.clone()));
         Ok(())
