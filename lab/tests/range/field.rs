@@ -12,7 +12,8 @@ use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Channel, OperationId, Order, RowId};
 use arras_schemes::IndexError;
 use arras_schemes::contract::{
-    EncryptedIndex, Epochs, RangeEntry, RangeQuery, RowChange, State, StateChange, Steps,
+    EncryptedIndex, Epochs, KeysAndRows, RangeEntry, RangeQuery, RangeSearch, RowChange, State, StateChange,
+    Steps, Terms,
 };
 use arras_schemes::random::Randomness;
 use arras_schemes::traits::RangeIndex;
@@ -64,7 +65,42 @@ struct Field<S> {
     wire: Wire<S>,
     records: Arc<Records>,
     sequence: AtomicU64,
-    page_entries: usize,
+}
+
+/// Most entries of a page.
+const PAGE_ENTRIES: usize = 40;
+
+/// Entries that come or go, as changes of their documents.
+pub(crate) fn row_changes(entries: Vec<RangeEntry>, is_insertion: bool) -> Vec<RowChange> {
+    let change = |entry: RangeEntry| {
+        let terms = BTreeMap::from([(entry.value, entry.sums)]);
+        let (old, new) = if is_insertion { (Terms::new(), terms) } else { (terms, Terms::new()) };
+        RowChange { row: entry.row, old, new, held: Vec::new() }
+    };
+    entries.into_iter().map(change).collect()
+}
+
+/// All of a range, page by page.
+pub(crate) async fn pages(
+    index: Arc<dyn RangeSearch>,
+    range: RangeQuery,
+    page_entries: Option<usize>,
+) -> Result<KeysAndRows, IndexError> {
+    let limit = range.limit;
+    let of_page = |found: usize| limit.map(|limit| limit - found).into_iter().chain(page_entries).min();
+    let mut page = index.search(RangeQuery { limit: of_page(0), ..range }).await?;
+    let mut found = Vec::new();
+    loop {
+        found.append(&mut page.entries);
+        // One that fails leaves nothing wrong.
+        let _ = page.repair.run().await;
+        match page.more {
+            Some(more) if limit.is_none_or(|limit| found.len() < limit) => {
+                page = more.next(of_page(found.len())).await?;
+            }
+            _ => return Ok(found),
+        }
+    }
 }
 
 /// Times that a write is sent whose outcome is not known, before it is given up.
@@ -99,13 +135,7 @@ impl<S: Storage> Field<S> {
     }
 
     async fn change(&self, entries: Vec<RangeEntry>, is_insertion: bool) -> Result<(), IndexError> {
-        let change = |entry: RangeEntry| {
-            let terms = BTreeMap::from([(entry.value, entry.sums)]);
-            let none = BTreeMap::new;
-            let (old, new) = if is_insertion { (none(), terms) } else { (terms, none()) };
-            RowChange { row: entry.row, old, new, held: Vec::new() }
-        };
-        let changes = entries.into_iter().map(change).collect();
+        let changes = row_changes(entries, is_insertion);
         let place = Arc::clone(&self.half).place().await;
         let state: Arc<dyn State> = self.records.clone();
         let mut staged = Arc::clone(&self.half).stage(place, changes, state).await?;
@@ -139,22 +169,8 @@ impl<S: Storage> RangeIndex for Field<S> {
         order: Order,
         limit: Option<usize>,
     ) -> Result<Vec<(Vec<u8>, RowId)>, IndexError> {
-        let of_page = |found: usize| {
-            Some(limit.map_or(self.page_entries, |limit| self.page_entries.min(limit - found)))
-        };
         let range = Arc::clone(&self.half).range().expect("an order answers ranges");
-        let mut page = range.search(RangeQuery { lower, upper, order, limit: of_page(0) }).await?;
-        let mut found = Vec::new();
-        loop {
-            found.append(&mut page.entries);
-            let _ = page.repair.run().await;
-            match page.more {
-                Some(more) if limit.is_none_or(|limit| found.len() < limit) => {
-                    page = more.next(of_page(found.len())).await?;
-                }
-                _ => return Ok(found),
-            }
-        }
+        pages(range, RangeQuery { lower, upper, order, limit }, Some(PAGE_ENTRIES)).await
     }
 }
 
@@ -203,7 +219,7 @@ impl Subject for Of {
         };
         let live = opening.open(&IndexRecord::new(&request, vec![part]), request, &key()).await?;
         let half = Arc::clone(&live.parts[0].half);
-        Ok(Field { half, wire, records, sequence: AtomicU64::new(0), page_entries: 40 })
+        Ok(Field { half, wire, records, sequence: AtomicU64::new(0) })
     }
 
     /// What most do not authenticate is the order of what the server finds.

@@ -1,6 +1,7 @@
 //! POPE as the index of a field: changes are steps of writes, searches go by the one contract, nothing is kept.
 
 use crate::body::{Subject, Tampering};
+use crate::field::{pages, row_changes};
 use crate::world::{INDEX, Wire, embedded, key, memory, prg, run};
 use arras_protocol::Order;
 use arras_protocol::ore::Width;
@@ -75,13 +76,7 @@ impl<C: Channel<Protocol> + Channel<Write> + Clone + 'static> Field<C> {
     }
 
     async fn change(&self, entries: Vec<RangeEntry>, is_insertion: bool) -> Result<(), IndexError> {
-        let change = |entry: RangeEntry| {
-            let terms = BTreeMap::from([(entry.value, entry.sums)]);
-            let none = BTreeMap::new;
-            let (old, new) = if is_insertion { (none(), terms) } else { (terms, none()) };
-            RowChange { row: entry.row, old, new, held: Vec::new() }
-        };
-        let steps = self.stage(entries.into_iter().map(change).collect()).await?;
+        let steps = self.stage(row_changes(entries, is_insertion)).await?;
         if steps.is_empty() { Ok(()) } else { self.write(steps).await }
     }
 }
@@ -102,22 +97,7 @@ impl<C: Channel<Protocol> + Channel<Write> + Clone + 'static> RangeIndex for Fie
         order: Order,
         limit: Option<usize>,
     ) -> Result<Vec<(Vec<u8>, RowId)>, IndexError> {
-        let per_page = |found: usize| {
-            let left = limit.map(|limit| limit - found);
-            left.into_iter().chain(self.page_entries).min()
-        };
-        let mut page =
-            self.half.clone().search(RangeQuery { lower, upper, order, limit: per_page(0) }).await?;
-        let mut found = Vec::new();
-        loop {
-            found.append(&mut page.entries);
-            match page.more {
-                Some(more) if limit.is_none_or(|limit| found.len() < limit) => {
-                    page = more.next(per_page(found.len())).await?;
-                }
-                _ => return Ok(found),
-            }
-        }
+        pages(self.half.clone(), RangeQuery { lower, upper, order, limit }, self.page_entries).await
     }
 }
 

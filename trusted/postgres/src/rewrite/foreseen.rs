@@ -118,10 +118,17 @@ fn is_foreseen(operation: &AlterTableOperation) -> bool {
             | AlterTableOperation::AlterColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
             | AlterTableOperation::AddConstraint { .. }
-            | AlterTableOperation::DropConstraint { .. }
+            | AlterTableOperation::OwnerTo { .. }
+    ) || leaves_columns(operation)
+}
+
+/// Does a change of a table leave its columns, and what they may hold, as they are?
+pub(super) fn leaves_columns(operation: &AlterTableOperation) -> bool {
+    matches!(
+        operation,
+        AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::RenameConstraint { .. }
             | AlterTableOperation::ValidateConstraint { .. }
-            | AlterTableOperation::OwnerTo { .. }
             | AlterTableOperation::SetOptionsParens { .. }
             | AlterTableOperation::DisableTrigger { .. }
             | AlterTableOperation::EnableTrigger { .. }

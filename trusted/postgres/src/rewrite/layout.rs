@@ -553,16 +553,7 @@ impl Analysis<'_> {
                 self.understand(new_column_name);
             }
             AlterTableOperation::OwnerTo { .. } => self.owner_to(),
-            AlterTableOperation::DropConstraint { .. }
-            | AlterTableOperation::RenameConstraint { .. }
-            | AlterTableOperation::ValidateConstraint { .. }
-            | AlterTableOperation::SetOptionsParens { .. }
-            | AlterTableOperation::DisableTrigger { .. }
-            | AlterTableOperation::EnableTrigger { .. }
-            | AlterTableOperation::DisableRowLevelSecurity
-            | AlterTableOperation::EnableRowLevelSecurity
-            | AlterTableOperation::ForceRowLevelSecurity
-            | AlterTableOperation::NoForceRowLevelSecurity => {}
+            other if super::foreseen::leaves_columns(other) => {}
             other => {
                 return Err(self.unsupported(
                     0,
