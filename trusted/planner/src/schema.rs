@@ -263,6 +263,7 @@ impl FieldType {
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
     /// Equality, `$in`.
+    #[serde(alias = "equality")]
     Eq,
     /// `<`, `>`, between.
     Range,

@@ -1,7 +1,7 @@
 //! Things to know about what a schema declares of a collection: above all what of it builds nothing.
 
 use crate::cost::Statistics;
-use crate::indexes::per_query;
+use crate::indexes::{needs, per_query};
 use crate::kinds::OrderChoice;
 use crate::physical::{KeyWidth, PhysicalIndex};
 use crate::schema::{CollectionSchema, FieldType, Operation, QueryPattern};
@@ -19,6 +19,7 @@ pub(super) fn of(
     notes.extend(schema.patterns.iter().filter_map(|pattern| without_index(schema, pattern)));
     notes.extend(schema.patterns.iter().filter_map(order_without_limit));
     notes.extend(sums_of_nothing(schema));
+    notes.extend(orders_of_nothing(schema));
     notes.extend(cut_indexes(schema, builds));
     notes.extend(narrow_keys(schema));
     notes
@@ -98,6 +99,24 @@ fn sums_of_nothing(schema: &CollectionSchema) -> Vec<String> {
         .map(|(path, _)| {
             format!(
                 "'{path}': sums are kept beside a range index, and no pattern or operation here makes one"
+            )
+        })
+        .collect()
+}
+
+/// Protocols named for fields of which no index keeps an order.
+fn orders_of_nothing(schema: &CollectionSchema) -> Vec<String> {
+    let needs = needs(schema);
+    let ordered = |path: &String| needs.iter().any(|need| need.fields.last() == Some(path));
+    let named = schema.fields.iter().filter_map(|(path, field)| match field.order {
+        OrderChoice::Protocol(protocol) if !ordered(path) => Some((path, protocol)),
+        OrderChoice::Protocol(_) | OrderChoice::Auto => None,
+    });
+    named
+        .map(|(path, protocol)| {
+            format!(
+                "'{path}': order = \"{}\" builds nothing, as no pattern and no operation of the field asks for its order",
+                protocol.name()
             )
         })
         .collect()

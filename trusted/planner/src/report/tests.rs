@@ -48,6 +48,10 @@ fn what_builds_nothing_or_less_is_said() {
             "indexes = [[\"x\"]]\npatterns = [{eq = [\"x\"], order = [\"y\"]}]",
             "an order without limit = true asks for no index",
         ),
+        (
+            "fields.x = {type = \"int32\", order = \"bplus_clww\", operations = [\"equality\"]}",
+            "'x': order = \"bplus_clww\" builds nothing",
+        ),
         ("fields.x = {operations = [\"sum\"]}", "'x': sums are kept beside a range index"),
         (
             "fields.x = {type = \"date\", width_bits = 32, operations = [\"range\"]}",
@@ -63,6 +67,8 @@ fn what_builds_nothing_or_less_is_said() {
         let notes = notes(schema);
         assert!(notes.iter().any(|note| note.contains(expected)), "{schema}: {notes:#?}");
     }
-    let served = "indexes = [[\"x\"]]\npatterns = [{eq = [\"x\"]}]";
-    assert_eq!(notes(served), [""; 0]);
+    let ordered = "fields.x = {type = \"int32\", order = \"bplus_clww\", operations = [\"range\"]}";
+    for served in ["indexes = [[\"x\"]]\npatterns = [{eq = [\"x\"]}]", ordered] {
+        assert_eq!(notes(served), [""; 0]);
+    }
 }

@@ -39,6 +39,7 @@ struct RawColumn {
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Operation {
+    #[serde(alias = "eq")]
     Equality,
     Unique,
     Order,

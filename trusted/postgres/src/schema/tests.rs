@@ -28,6 +28,10 @@ fn a_schema_says_how_each_column_is_encrypted() {
     let memo = schema.column("public", "payments", "memo").unwrap();
     assert_eq!((memo.equality, memo.order, memo.label.as_str()), (None, None, "payments.memo"));
     assert_eq!(schema.columns().count(), 5);
+    let short = GOOD.replace("\"equality\"", "\"eq\"");
+    let short = Schema::parse(&short, "schema.toml").unwrap();
+    let balance = short.column("public", "accounts", "balance").unwrap();
+    assert_eq!(balance.equality, Some(balance.id), "the word of collections' schemas");
 }
 
 #[test]
@@ -35,7 +39,7 @@ fn a_mistake_is_told_with_its_place_and_what_is_allowed() {
     let column = |entry: &str| format!("[tables.t]\nc = {{ id = \"0000000000000001\", {entry} }}\n");
     for (text, place, part) in [
         (column("type = \"point\""), "2:39", "numeric(p,s)"),
-        (column("type = \"int\", operations = [\"eq\"]"), "2:60", "`equality`, `unique`, `order`, `sum`"),
+        (column("type = \"int\", operations = [\"same\"]"), "2:60", "`equality`, `unique`, `order`, `sum`"),
         (column("type = \"text\", operations = [\"order\"]"), "2:61", "max_bytes"),
         (column("type = \"numeric\", operations = [\"order\"]"), "2:64", "numeric(precision,scale)"),
         (column("type = \"text\", operations = [\"sum\"]"), "2:61", "text is no number"),
