@@ -80,7 +80,7 @@ struct Step {
     run: fn(&Context) -> Result<Outcome, String>,
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "format", what: "every crate is formatted", needs: &[], run: cargo::format },
     Step { name: "boundary", what: "no dependency crosses a trust boundary", needs: &[], run: boundary },
     Step { name: "tidy", what: "files, lengths, secret types, names, links", needs: &[], run: tidy },
@@ -93,6 +93,12 @@ const STEPS: [Step; 14] = [
         what: "unit, property, integration and documentation tests",
         needs: &[tools::POSTGRES, tools::REDIS, tools::TPM, tools::JDK, tools::MAVEN],
         run: cargo::tests,
+    },
+    Step {
+        name: "shipped",
+        what: "unit tests of what ships, without the laboratory's features",
+        needs: &[],
+        run: cargo::shipped,
     },
     Step {
         name: "simulator",

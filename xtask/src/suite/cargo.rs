@@ -9,6 +9,9 @@ use std::process::Command;
 pub(super) const BINARIES: [&str; 5] =
     ["arras-proxy", "arras-server", "arras-host", "arras-iee", "arras-searcher"];
 
+/// Crates that ship with less than the tests of the workspace are built with, where the laboratory asks for all there is.
+const SHIPPED: [&str; 4] = ["arras-server", "arras-engine", "arras-planner", "arras-postgres"];
+
 /// Tests that run beside one another, a core: those of several processes wait for one another most of the time.
 const THREADS_PER_CORE: usize = 2;
 
@@ -72,6 +75,13 @@ pub(super) fn alone(context: &Context) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
+/// Unit tests of what ships, with the features that it ships with.
+pub(super) fn shipped(context: &Context) -> Result<Outcome, String> {
+    let packages = SHIPPED.iter().flat_map(|package| ["--package", package]);
+    let arguments: Vec<&str> = ["test", "--lib", "--no-fail-fast"].into_iter().chain(packages).collect();
+    tested(&mut command(context, &arguments), context, "shipped")
+}
+
 /// Builds all binaries with the features that the tests are built with, and the tests: whichever step asks first, nothing
 /// is compiled twice.
 pub(super) fn build(context: &Context) -> Result<Finished, String> {
@@ -103,7 +113,12 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
     let mut tests = command(context, &["test", "--workspace", "--no-fail-fast"]);
     let threads = std::thread::available_parallelism().map_or(1, usize::from) * THREADS_PER_CORE;
     tests.env("RUST_TEST_THREADS", threads.to_string());
-    let finished = process::finish(&mut tests, &context.log("tests"))?;
+    tested(&mut tests, context, "tests")
+}
+
+/// Runs tests and adds up their results.
+fn tested(tests: &mut Command, context: &Context, log: &str) -> Result<Outcome, String> {
+    let finished = process::finish(tests, &context.log(log))?;
     let mut outcome = count(&finished.output);
     if outcome.failed == 0 && (!finished.success || outcome.passed == 0) {
         outcome.failed = 1;
@@ -111,7 +126,7 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
     }
     if outcome.failed > 0 {
         outcome.notes.extend(last_words(&finished.output));
-        outcome.notes.push(format!("log: {}", context.log("tests").display()));
+        outcome.notes.push(format!("log: {}", context.log(log).display()));
     }
     Ok(outcome)
 }

@@ -6,7 +6,7 @@
 //! ```
 //! A name is value and row, sealed: 32 bytes. A ciphertext and name of an inner page separate: what is left of them is smaller, what is right is not.
 
-use crate::ore::compare;
+use crate::ore::{compare, not_served};
 use arras_protocol::Refusal;
 use arras_protocol::bplus::SealedEntry;
 use arras_protocol::ore::Scheme;
@@ -94,7 +94,11 @@ impl Layout {
 
     /// Compares a stored ciphertext with one of a query.
     pub(super) fn compare(&self, query: &[u8], stored: &[u8]) -> Result<Ordering, Refusal> {
-        compare(self.scheme, query, stored).map_err(|error| Refusal::Malformed(error.to_string()))
+        compare(self.scheme, query, stored).map_err(|error| {
+            // Another build made the index, or it is a ciphertext that does not parse.
+            let why = not_served(self.scheme);
+            Refusal::Malformed(why.map_or_else(|| error.to_string(), str::to_owned))
+        })
     }
 }
 

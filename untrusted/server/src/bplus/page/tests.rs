@@ -102,3 +102,14 @@ fn what_is_no_page_is_damage() {
     let over = leaf(&[1, 2, 3, 4, 5]).bytes().to_vec();
     assert!(Page::open(layout(), over, 0).is_err(), "more than the layout allows");
 }
+
+/// Another build may have made the index.
+#[cfg(not(feature = "cloz"))]
+#[test]
+fn what_this_build_does_not_compare_is_said_to_take_another_one() {
+    let scheme = Scheme::Cloz(Width::Bits32);
+    let layout = Layout::new(scheme, 1 << 20).expect("three entries fit");
+    let bytes = |length: Option<usize>| vec![0; length.expect("parameters of the scheme")];
+    let refusal = layout.compare(&bytes(scheme.query_bytes()), &bytes(scheme.stored_bytes())).unwrap_err();
+    assert!(refusal.to_string().contains("--features cloz"), "{refusal}");
+}
