@@ -9,6 +9,7 @@ mod cursors;
 mod explain;
 mod hostile;
 mod lying;
+mod now;
 mod plans;
 mod slow;
 mod validation;

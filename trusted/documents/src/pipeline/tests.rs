@@ -247,3 +247,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_time_stands_for_now_in_all_stages() {
+    let now = DateTime::from_millis(5);
+    let is_now = bson!({ "$eq": ["$$NOW", now] });
+    let each = [
+        bson!([{ "$match": { "$and": [{ "$expr": is_now.clone() }] } }, { "$project": { "_id": is_now.clone() } }]),
+        bson!([{ "$set": { "x": { "y": is_now.clone() } } }, { "$replaceWith": { "_id": "$x.y" } }]),
+        bson!([{ "$replaceRoot": { "newRoot": { "_id": is_now.clone() } } }]),
+        bson!([{ "$sortByCount": is_now.clone() }, { "$unset": "count" }]),
+        bson!([{ "$group": { "_id": is_now.clone() } }]),
+        bson!([{ "$group": { "_id": 1, "x": { "$max": is_now.clone() } } }, { "$replaceWith": { "_id": "$x" } }]),
+        bson!([
+            { "$bucket": { "groupBy": { "$cond": [is_now.clone(), 1, 5] }, "boundaries": [1, 2] } },
+            { "$replaceWith": { "_id": { "$eq": ["$_id", 1] } } }
+        ]),
+        bson!([
+            { "$facet": { "x": [{ "$project": { "_id": is_now } }] } },
+            { "$replaceWith": { "_id": { "$first": "$x._id" } } }
+        ]),
+    ];
+    for pipeline in each {
+        let parsed = Pipeline::parse_at(&stages(pipeline.clone()), now).unwrap();
+        assert_eq!(parsed.run([doc! { "_id": 1 }]).unwrap(), [doc! { "_id": true }], "{pipeline}");
+    }
+}

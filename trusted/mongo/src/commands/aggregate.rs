@@ -82,7 +82,7 @@ pub(super) fn parse<S: Store>(
     };
     let hint = reads::hint(&mut arguments)?;
     arguments.finish()?;
-    let pipeline = Pipeline::parse(&stages)?;
+    let pipeline = Pipeline::parse_at(&stages, context.now)?;
     let (query, rest) = push_down(pipeline.stages().to_vec(), hint);
     let query = Query { allow_disk_use, ..query };
     Ok(Aggregation { namespace, query, rest, delivery, explain })

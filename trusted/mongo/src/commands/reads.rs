@@ -8,7 +8,7 @@ use crate::error::{AnswerResult, CommandError};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_service::store::{Namespace, Query, Store};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 /// Documents in the first batch when the client asked for no number; MongoDB's own value.
 const FIRST_BATCH: usize = 101;
@@ -29,10 +29,10 @@ pub(super) struct Delivery {
     pub(super) patient: bool,
 }
 
-/// Parses a filter field; absent: every document.
-pub(super) fn filter(arguments: &mut Arguments, name: &str) -> Result<Filter, CommandError> {
+/// Parses a filter field; absent: every document. `now` is the command's.
+pub(super) fn filter(arguments: &mut Arguments, name: &str, now: DateTime) -> Result<Filter, CommandError> {
     Ok(match arguments.document(name)? {
-        Some(document) => Filter::parse(&document)?,
+        Some(document) => Filter::parse_at(&document, now)?,
         None => Filter::all(),
     })
 }
