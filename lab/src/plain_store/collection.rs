@@ -77,26 +77,12 @@ impl Collection {
     }
 
     /// Whether an identical index exists; an error if one exists that is nearly so.
-    fn already_exists(&self, request: &IndexDefinition) -> Result<bool, ServiceError> {
-        let same_key = |index: &&Index| order::identical_documents(&index.request.key, &request.key);
+    pub(super) fn already_exists(&self, request: &IndexDefinition) -> Result<bool, ServiceError> {
         if order::compare_documents(&request.key, &doc! { "_id": 1 }).is_eq() {
             return Ok(true);
         }
-        if let Some(namesake) = self.indexes.iter().find(|index| index.request.name == request.name) {
-            if namesake.request == *request {
-                return Ok(true);
-            }
-            let text = format!(
-                "An existing index has the same name as the requested index. Requested index: {}, existing index: {}",
-                request.key, namesake.request.key
-            );
-            return Err(store_error(Fault::IndexKeySpecsConflict, text));
-        }
-        if let Some(other) = self.indexes.iter().find(same_key) {
-            let text = format!("Index already exists with a different name: {}", other.request.name);
-            return Err(store_error(Fault::IndexOptionsConflict, text));
-        }
-        Ok(false)
+        let there: Vec<_> = self.indexes.iter().map(|index| &index.request).collect();
+        Ok(request.found_among(&there)?.is_some())
     }
 
     pub(super) fn drop_index(&mut self, name: &str) -> Result<(), ServiceError> {

@@ -6,6 +6,7 @@ mod bounds;
 mod client;
 mod connections;
 mod cursors;
+mod definitions;
 mod explain;
 mod hostile;
 mod lying;
