@@ -149,7 +149,7 @@ impl Collection {
         let mut keyed = Vec::new();
         for number in self.matching(&query.filter, usize::MAX)? {
             if let Some(document) = self.documents.get(&number) {
-                keyed.push((query.sort.values(document), number));
+                keyed.push((query.sort.values(document)?, number));
             }
         }
         keyed.sort_by(|left, right| query.sort.compare_values(&left.0, &right.0));

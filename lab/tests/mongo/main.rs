@@ -13,4 +13,5 @@ mod lying;
 mod now;
 mod plans;
 mod slow;
+mod sorts;
 mod validation;

@@ -1,5 +1,6 @@
 //! Sort specifications.
 
+use crate::elements::{self, ParallelArrays};
 use crate::text::{self, TextCondition};
 use crate::{QueryError, order, path};
 use bson::{Bson, Document};
@@ -126,8 +127,8 @@ impl Sort {
         self.keys.is_empty()
     }
 
-    /// Compares two documents. An array counts as its least element when ascending, its greatest when
-    /// descending; a missing field as null; an empty array as less than null.
+    /// Compares two elements of an array, each key by itself. An array counts as its least element when ascending, its greatest
+    /// when descending; a missing field as null; an empty array as less than null.
     pub fn compare(&self, left: &Document, right: &Document) -> Ordering {
         self.keys
             .iter()
@@ -139,9 +140,34 @@ impl Sort {
             .unwrap_or(Ordering::Equal)
     }
 
-    /// The values documents are compared by, one a key: worth keeping when a document is compared often.
-    pub fn values(&self, document: &Document) -> Vec<Bson> {
-        self.keys.iter().map(|key| self.value(document, key)).collect()
+    /// The values a document is sorted by, one a key. Of an array each element counts, and of fields within one array those of
+    /// each element together: they are the first in order.
+    ///
+    /// # Errors
+    /// 2 if two keys have arrays that are not within one array.
+    pub fn values(&self, document: &Document) -> Result<Vec<Bson>, QueryError> {
+        let apart = || self.keys.iter().map(|key| self.value(document, key)).collect();
+        if self.keys.len() < 2 {
+            return Ok(apart());
+        }
+        let mut arrays = self.keys.iter().filter_map(|key| elements::first_array(document, &key.path));
+        if arrays.nth(1).is_none() {
+            return Ok(apart());
+        }
+        let fields: Vec<&str> = self.keys.iter().map(|key| key.path.as_str()).collect();
+        let mut least: Option<Vec<Bson>> = None;
+        elements::each::<Parallel>(&fields, &vec![document; fields.len()], &mut |places| {
+            let of_place = |(key, place): (&SortKey, &&Document)| {
+                self.value(if key.path == SCORE { document } else { place }, key)
+            };
+            let values: Vec<Bson> = self.keys.iter().zip(places).map(of_place).collect();
+            if least.as_ref().is_none_or(|least| self.compare_values(&values, least).is_lt()) {
+                least = Some(values);
+            }
+            Ok(())
+        })
+        .map_err(|Parallel| QueryError::bad_value("cannot sort with keys that are parallel arrays"))?;
+        Ok(least.unwrap_or_else(apart))
     }
 
     /// Compares two results of [`Sort::values`].
@@ -158,14 +184,26 @@ impl Sort {
     }
 
     /// Sorts documents; equal ones keep their order.
-    pub fn sort(&self, documents: Vec<Document>) -> Vec<Document> {
+    ///
+    /// # Errors
+    /// As [`Self::values`].
+    pub fn sort(&self, documents: Vec<Document>) -> Result<Vec<Document>, QueryError> {
         if self.keys.is_empty() {
-            return documents;
+            return Ok(documents);
         }
-        let mut keyed: Vec<(Vec<Bson>, Document)> =
-            documents.into_iter().map(|document| (self.values(&document), document)).collect();
+        let keyed = documents.into_iter().map(|document| Ok((self.values(&document)?, document)));
+        let mut keyed = keyed.collect::<Result<Vec<(Vec<Bson>, Document)>, QueryError>>()?;
         keyed.sort_by(|left, right| self.compare_values(&left.0, &right.0));
-        keyed.into_iter().map(|(_, document)| document).collect()
+        Ok(keyed.into_iter().map(|(_, document)| document).collect())
+    }
+}
+
+/// Two keys have arrays.
+struct Parallel;
+
+impl From<ParallelArrays> for Parallel {
+    fn from(_: ParallelArrays) -> Self {
+        Self
     }
 }
 

@@ -338,7 +338,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
             let sort = selection.sort.clone();
             let better = move |best: &mut Option<(Vec<Bson>, OpenDocument)>, document: OpenDocument| {
-                let values = sort.values(&document.document);
+                let values = sort.values(&document.document)?;
                 let is_better = best.as_ref().is_none_or(|(others, other)| {
                     let order = sort.compare_values(&values, others);
                     order.then_with(|| document.sequence.cmp(&other.sequence)).is_lt()

@@ -214,9 +214,10 @@ proptest! {
         skip in 0_i32..5,
         limit in 1_i32..10,
     ) {
-        let whole = run(bson!([{ "$sort": { "a": 1, "b": -1 } }]), documents.clone()).unwrap();
-        let cut = run(bson!([{ "$sort": { "a": 1, "b": -1 } }, { "$skip": skip }, { "$limit": limit }]), documents).unwrap();
-        let expected: Vec<_> = whole.into_iter().skip(skip as usize).take(limit as usize).collect();
+        let whole = run(bson!([{ "$sort": { "a": 1, "b": -1 } }]), documents.clone());
+        let cut = run(bson!([{ "$sort": { "a": 1, "b": -1 } }, { "$skip": skip }, { "$limit": limit }]), documents);
+        let expected = whole.map(|whole| whole.into_iter().skip(skip as usize).take(limit as usize).collect::<Vec<_>>());
+        // Where two arrays lie beside each other it is an error, whatever is wanted.
         prop_assert_eq!(cut, expected);
     }
 

@@ -52,7 +52,7 @@ impl Sorter {
     pub fn push(&mut self, document: Document, place: u64) -> Result<(), QueryError> {
         let bytes = held_bytes(&document)?;
         self.held_bytes = self.held_bytes.saturating_add(bytes);
-        self.held.push(Keyed { values: self.sort.values(&document), place, bytes, document });
+        self.held.push(Keyed { values: self.sort.values(&document)?, place, bytes, document });
         let mut full = !self.share.fits(self.held_bytes);
         if let Some(kept) = self.kept
             && (full || self.held.len() >= kept.saturating_mul(2).saturating_add(SLACK))
@@ -235,5 +235,5 @@ fn read(sort: &Sort, record: &[u8]) -> Result<Keyed, QueryError> {
         .ok_or_else(|| QueryError::invalid_bson("a spilled record is too short"))?;
     let bytes = document.len();
     let document = decode(document)?;
-    Ok(Keyed { values: sort.values(&document), place: u64::from_le_bytes(*place), bytes, document })
+    Ok(Keyed { values: sort.values(&document)?, place: u64::from_le_bytes(*place), bytes, document })
 }
