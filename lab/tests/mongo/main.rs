@@ -8,6 +8,7 @@ mod connections;
 mod cursors;
 mod definitions;
 mod explain;
+mod halves;
 mod hostile;
 mod lying;
 mod now;
