@@ -12,6 +12,7 @@ use arras_service::store::{
 use arras_service::{Fault, ServiceError};
 use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Name of the index every collection has.
@@ -110,8 +111,8 @@ impl Collection {
         let mut keys = Vec::with_capacity(self.indexes.len());
         for index in &self.indexes {
             let own = index.unique_keys(&document)?;
-            let taken = own.iter().find(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
-            if let Some((_, values)) = taken {
+            let taken = own.iter().filter(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
+            if let Some((_, values)) = taken.min_by(|left, right| index.in_order(&left.1, &right.1)) {
                 return Err(index.duplicate(&self.name, values.clone()));
             }
             keys.push(own);
@@ -309,6 +310,16 @@ impl Index {
         let owned =
             |tuple: Vec<Option<&Bson>>| tuple.into_iter().map(|v| v.cloned().unwrap_or(Bson::Null)).collect();
         Ok(tuples.into_iter().map(|tuple| (key_of(&tuple), owned(tuple))).collect())
+    }
+
+    /// How the values of two keys lie in it.
+    fn in_order(&self, left: &[Bson], right: &[Bson]) -> Ordering {
+        let pairs = left.iter().zip(right).zip(self.request.key.values());
+        let compared = pairs.map(|((left, right), direction)| {
+            let ordering = order::compare(left, right);
+            if order::compare(direction, &Bson::Int32(0)).is_lt() { ordering.reverse() } else { ordering }
+        });
+        compared.fold(Ordering::Equal, Ordering::then)
     }
 
     fn duplicate(&self, collection: &str, values: Vec<Bson>) -> ServiceError {

@@ -66,3 +66,37 @@ async fn an_index_stands_in_the_way_of_its_like_encrypted() {
     let (client, _directory) = validation::under("").await;
     an_index_stands_in_the_way_of_its_like(client).await;
 }
+
+async fn the_first_value_that_is_there_already_is_named(mut client: Client) {
+    let numbers = (0..5).map(|number| doc! { "_id": number, "a": number * 2 });
+    client.ok(doc! { "insert": "c", "documents": numbers.collect::<Vec<_>>() }).await;
+    for (name, direction, first) in [("a_1", 1, 2), ("down", -1, 8)] {
+        let key = doc! { "a": direction };
+        assert_eq!(create(&mut client, vec![index(name, key.clone(), doc! { "unique": true })]).await, 0);
+        let (shown, value) = (format!("{{ a: {first} }}"), doc! { "a": first });
+        let many = doc! { "a": [9, 8, 4, 2, 3] };
+        let inserted = client.run(doc! { "insert": "c", "documents": [many.clone()] }).await;
+        let updates = vec![doc! { "q": { "_id": 0 }, "u": { "$set": many } }];
+        let updated = client.run(doc! { "update": "c", "updates": updates }).await;
+        for reply in [inserted, updated] {
+            let error = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
+            let text = format!("E11000 duplicate key error collection: d.c index: {name} dup key: {shown}");
+            assert_eq!(error.get_str("errmsg").unwrap(), text);
+            assert_eq!(error.get_document("keyPattern").unwrap(), &key);
+            assert_eq!(error.get_document("keyValue").unwrap(), &value);
+        }
+        client.ok(doc! { "dropIndexes": "c", "index": name }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_value_that_is_there_already_is_named_in_plaintext() {
+    let running = Running::plain(Options::default()).await;
+    the_first_value_that_is_there_already_is_named(running.connect().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_value_that_is_there_already_is_named_encrypted() {
+    let (client, _directory) = validation::under("").await;
+    the_first_value_that_is_there_already_is_named(client).await;
+}
