@@ -153,7 +153,10 @@ impl Collection {
                 keyed.push((query.sort.values(document)?, number));
             }
         }
-        keyed.sort_by(|left, right| query.sort.compare_values(&left.0, &right.0));
+        keyed.sort_by(|left, right| {
+            let order = query.sort.compare_values(&left.0, &right.0);
+            order.then_with(|| query.sort.compare_places(left.1, right.1))
+        });
         Ok(keyed.into_iter().map(|(_, number)| number).skip(skip).take(limit).collect())
     }
 

@@ -91,3 +91,43 @@ async fn a_sort_goes_by_one_array_encrypted() {
     let (client, _directory) = validation::under("").await;
     a_sort_goes_by_one_array(client).await;
 }
+
+async fn the_order_of_insertion_is_kept_whatever_is_asked_of_it(mut client: Client) {
+    // In no order of their ids, and more than a store sorts unasked.
+    let inserted: Vec<i32> = (0..1500).map(|number| number * 7919 % 1500).collect();
+    let documents: Vec<Document> = inserted.iter().map(|id| doc! { "_id": id, "a": id % 2 }).collect();
+    client.ok(doc! { "insert": "c", "documents": documents }).await;
+    let natural = |direction: i32| doc! { "$natural": direction };
+    let wanted = |filter: fn(&i32) -> bool| inserted.iter().copied().filter(filter).collect::<Vec<i32>>();
+    let (all, odd) = (wanted(|_| true), wanted(|id| id % 2 == 1));
+    for (filter, wanted) in [(doc! {}, all), (doc! { "a": 1 }, odd)] {
+        let newest: Vec<i32> = wanted.iter().rev().copied().collect();
+        for (direction, wanted) in [(1, &wanted), (-1, &newest)] {
+            let find =
+                doc! { "find": "c", "filter": filter.clone(), "sort": natural(direction), "batchSize": 1500 };
+            assert_eq!(ids(&client.ok(find.clone()).await), *wanted);
+            let mut limited = find;
+            limited.extend(doc! { "skip": 2, "limit": 5 });
+            assert_eq!(ids(&client.ok(limited).await), wanted[2..7]);
+            let update = doc! { "$set": { "seen": direction } };
+            let modify = doc! { "findAndModify": "c", "query": filter.clone(), "sort": natural(direction), "update": update };
+            let found = client.ok(modify).await;
+            assert_eq!(found.get_document("value").unwrap().get_i32("_id").unwrap(), wanted[0]);
+        }
+    }
+    for sort in [doc! { "$natural": 2 }, doc! { "$natural": 1, "a": 1 }] {
+        assert_eq!(client.code(doc! { "find": "c", "sort": sort }).await, 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_of_insertion_is_kept_in_plaintext() {
+    let running = Running::plain(Options::default()).await;
+    the_order_of_insertion_is_kept_whatever_is_asked_of_it(running.connect().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_of_insertion_is_kept_encrypted() {
+    let (client, _directory) = validation::under("").await;
+    the_order_of_insertion_is_kept_whatever_is_asked_of_it(client).await;
+}

@@ -26,6 +26,17 @@ pub struct Sort {
     keys: Vec<SortKey>,
     /// What gives the text score, if a key is that.
     score: Option<TextCondition>,
+    /// In the order of insertion, or against it.
+    natural: Option<Direction>,
+}
+
+/// Which way along the order of insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The oldest first.
+    Forward,
+    /// The newest first.
+    Backward,
 }
 
 impl Sort {
@@ -60,7 +71,7 @@ impl Sort {
             };
             keys.push(SortKey { path: name.clone(), descending });
         }
-        Ok(Sort { keys, score: None })
+        Ok(Sort { keys, ..Sort::none() })
     }
 
     /// Reads the sort of an array's elements: `$push` with `$sort`, and `$sortArray`.
@@ -90,12 +101,39 @@ impl Sort {
             Ok(SortKey { path: name.clone(), descending })
         };
         let keys = specification.iter().map(key).collect::<Result<_, _>>()?;
-        Ok(Sort { keys, score: None })
+        Ok(Sort { keys, ..Sort::none() })
     }
 
     /// A sort by these keys.
     pub fn by(keys: Vec<SortKey>) -> Self {
-        Sort { keys, score: None }
+        Sort { keys, ..Sort::none() }
+    }
+
+    /// Any order.
+    #[must_use]
+    pub const fn none() -> Self {
+        Sort { keys: Vec::new(), score: None, natural: None }
+    }
+
+    /// MongoDB's `$natural`.
+    #[must_use]
+    pub fn natural(direction: Direction) -> Self {
+        Sort { natural: Some(direction), ..Sort::none() }
+    }
+
+    /// Whether it is by insertion alone.
+    #[must_use]
+    pub const fn is_natural(&self) -> bool {
+        self.natural.is_some()
+    }
+
+    /// Compares the places in the order of insertion of two documents that are equal otherwise.
+    #[must_use]
+    pub fn compare_places(&self, left: u64, right: u64) -> Ordering {
+        match self.natural {
+            Some(Direction::Backward) => right.cmp(&left),
+            Some(Direction::Forward) | None => left.cmp(&right),
+        }
     }
 
     /// The same sort, where a key may be the score of this `$text`.
@@ -122,9 +160,9 @@ impl Sort {
         &self.keys
     }
 
-    /// True if there are no keys: documents stay as they come.
+    /// True if any order will do: documents stay as they come.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.natural.is_none()
     }
 
     /// Compares two elements of an array, each key by itself. An array counts as its least element when ascending, its greatest
@@ -189,6 +227,10 @@ impl Sort {
     /// As [`Self::values`].
     pub fn sort(&self, documents: Vec<Document>) -> Result<Vec<Document>, QueryError> {
         if self.keys.is_empty() {
+            let mut documents = documents;
+            if self.natural == Some(Direction::Backward) {
+                documents.reverse();
+            }
             return Ok(documents);
         }
         let keyed = documents.into_iter().map(|document| Ok((self.values(&document)?, document)));

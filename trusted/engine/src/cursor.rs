@@ -356,7 +356,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let values = sort.values(&document.document)?;
                 let is_better = best.as_ref().is_none_or(|(others, other)| {
                     let order = sort.compare_values(&values, others);
-                    order.then_with(|| document.sequence.cmp(&other.sequence)).is_lt()
+                    order.then_with(|| sort.compare_places(document.sequence, other.sequence)).is_lt()
                 });
                 if is_better {
                     *best = Some((values, document));

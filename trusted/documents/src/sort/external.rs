@@ -31,7 +31,8 @@ struct Keyed {
 }
 
 fn compare(sort: &Sort, left: &Keyed, right: &Keyed) -> Ordering {
-    sort.compare_values(&left.values, &right.values).then_with(|| left.place.cmp(&right.place))
+    sort.compare_values(&left.values, &right.values)
+        .then_with(|| sort.compare_places(left.place, right.place))
 }
 
 /// Takes documents in any order.
