@@ -101,6 +101,11 @@ impl Store for PlainStore {
     ) -> Result<(usize, usize), ServiceError> {
         let mut collections = self.lock();
         let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
+        indexes.iter().try_for_each(|index| collection.already_exists(index).map(drop))?;
+        for (position, index) in indexes.iter().enumerate() {
+            let before: Vec<_> = indexes.iter().take(position).collect();
+            index.found_among(&before)?;
+        }
         let before = collection.indexes().len();
         for index in indexes {
             collection.create_index(index)?;

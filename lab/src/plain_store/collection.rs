@@ -12,6 +12,7 @@ use arras_service::store::{
 use arras_service::{Fault, ServiceError};
 use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Name of the index every collection has.
@@ -77,26 +78,12 @@ impl Collection {
     }
 
     /// Whether an identical index exists; an error if one exists that is nearly so.
-    fn already_exists(&self, request: &IndexDefinition) -> Result<bool, ServiceError> {
-        let same_key = |index: &&Index| order::identical_documents(&index.request.key, &request.key);
+    pub(super) fn already_exists(&self, request: &IndexDefinition) -> Result<bool, ServiceError> {
         if order::compare_documents(&request.key, &doc! { "_id": 1 }).is_eq() {
             return Ok(true);
         }
-        if let Some(namesake) = self.indexes.iter().find(|index| index.request.name == request.name) {
-            if namesake.request == *request {
-                return Ok(true);
-            }
-            let text = format!(
-                "An existing index has the same name as the requested index. Requested index: {}, existing index: {}",
-                request.key, namesake.request.key
-            );
-            return Err(store_error(Fault::IndexKeySpecsConflict, text));
-        }
-        if let Some(other) = self.indexes.iter().find(same_key) {
-            let text = format!("Index already exists with a different name: {}", other.request.name);
-            return Err(store_error(Fault::IndexOptionsConflict, text));
-        }
-        Ok(false)
+        let there: Vec<_> = self.indexes.iter().map(|index| &index.request).collect();
+        Ok(request.found_among(&there)?.is_some())
     }
 
     pub(super) fn drop_index(&mut self, name: &str) -> Result<(), ServiceError> {
@@ -124,8 +111,8 @@ impl Collection {
         let mut keys = Vec::with_capacity(self.indexes.len());
         for index in &self.indexes {
             let own = index.unique_keys(&document)?;
-            let taken = own.iter().find(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
-            if let Some((_, values)) = taken {
+            let taken = own.iter().filter(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
+            if let Some((_, values)) = taken.min_by(|left, right| index.in_order(&left.1, &right.1)) {
                 return Err(index.duplicate(&self.name, values.clone()));
             }
             keys.push(own);
@@ -163,10 +150,13 @@ impl Collection {
         let mut keyed = Vec::new();
         for number in self.matching(&query.filter, usize::MAX)? {
             if let Some(document) = self.documents.get(&number) {
-                keyed.push((query.sort.values(document), number));
+                keyed.push((query.sort.values(document)?, number));
             }
         }
-        keyed.sort_by(|left, right| query.sort.compare_values(&left.0, &right.0));
+        keyed.sort_by(|left, right| {
+            let order = query.sort.compare_values(&left.0, &right.0);
+            order.then_with(|| query.sort.compare_places(left.1, right.1))
+        });
         Ok(keyed.into_iter().map(|(_, number)| number).skip(skip).take(limit).collect())
     }
 
@@ -323,6 +313,16 @@ impl Index {
         let owned =
             |tuple: Vec<Option<&Bson>>| tuple.into_iter().map(|v| v.cloned().unwrap_or(Bson::Null)).collect();
         Ok(tuples.into_iter().map(|tuple| (key_of(&tuple), owned(tuple))).collect())
+    }
+
+    /// How the values of two keys lie in it.
+    fn in_order(&self, left: &[Bson], right: &[Bson]) -> Ordering {
+        let pairs = left.iter().zip(right).zip(self.request.key.values());
+        let compared = pairs.map(|((left, right), direction)| {
+            let ordering = order::compare(left, right);
+            if order::compare(direction, &Bson::Int32(0)).is_lt() { ordering.reverse() } else { ordering }
+        });
+        compared.fold(Ordering::Equal, Ordering::then)
     }
 
     fn duplicate(&self, collection: &str, values: Vec<Bson>) -> ServiceError {

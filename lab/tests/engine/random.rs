@@ -254,7 +254,10 @@ impl Twins {
         assert_eq!(documents.len(), expected.len(), "as many");
         let sort = Sort::parse(&find.sort).expect("a sort");
         for (found, expected) in documents.iter().zip(&expected) {
-            let order = sort.compare_values(&sort.values(found), &sort.values(expected));
+            let order = sort.compare_values(
+                &sort.values(found).expect("one array at most"),
+                &sort.values(expected).expect("one array at most"),
+            );
             assert!(find.sort.is_empty() || order.is_eq(), "{found} in the place of {expected}");
         }
         let mut ids: Vec<i32> = documents.iter().map(id).collect();

@@ -2,8 +2,8 @@
 
 use crate::expression::Expression;
 use crate::text::{self, TextCondition};
-use crate::{QueryError, limits};
-use bson::{Bson, Document};
+use crate::{QueryError, clock, limits};
+use bson::{Bson, DateTime, Document};
 
 mod evaluate;
 mod members;
@@ -125,13 +125,30 @@ pub enum TypeTest {
 }
 
 impl Filter {
-    /// Reads a filter document.
+    /// Reads a filter document. `$$NOW` stands for the time of this call.
     ///
     /// # Errors
     /// MongoDB's for malformed filters (mostly 2 `BadValue`); operators that are not supported are named.
     pub fn parse(filter: &Document) -> Result<Self, QueryError> {
+        Self::parse_at(filter, clock::now())
+    }
+
+    /// [`Filter::parse`] with the time given.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub fn parse_at(filter: &Document, now: DateTime) -> Result<Self, QueryError> {
+        Self::of(filter, parse::Subject::Documents(now))
+    }
+
+    /// Reads what an update asks of elements.
+    pub(crate) fn of_updated(filter: &Document) -> Result<Self, QueryError> {
+        Self::of(filter, parse::Subject::Updated)
+    }
+
+    fn of(filter: &Document, subject: parse::Subject) -> Result<Self, QueryError> {
         limits::check_built(filter)?;
-        let expr = parse::document(filter)?;
+        let expr = parse::document(filter, subject)?;
         text::check_place(&expr)?;
         Ok(Filter { expr })
     }

@@ -21,6 +21,7 @@
 pub mod accumulate;
 mod clock;
 pub mod decimal;
+pub mod elements;
 mod error;
 pub mod expression;
 pub mod filter;

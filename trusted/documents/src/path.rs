@@ -13,8 +13,14 @@ const BACKFILL_MAX: usize = 1_500_000;
 /// Checks a path of a sort, projection or update: no empty component, no more than [`COMPONENTS_MAX`].
 ///
 /// # Errors
-/// 15998 for an empty component, 15 `Overflow` for too many.
+/// 15998 for an empty component, 40352 for nothing at all, 40353 for a dot at its end, 15 `Overflow` for too many.
 pub fn check(path: &str) -> Result<(), QueryError> {
+    if path.is_empty() {
+        return Err(location!(40352, "FieldPath cannot be constructed with empty string"));
+    }
+    if path.ends_with('.') {
+        return Err(location!(40353, "FieldPath must not end with a '.'."));
+    }
     if path.split('.').any(str::is_empty) {
         return Err(location!(15998, "FieldPath field names may not be empty strings: '{path}'"));
     }

@@ -1,13 +1,14 @@
 //! Aggregation pipelines.
 
 use crate::QueryError;
+use crate::clock;
 use crate::expression::Expression;
 use crate::filter::Filter;
 use crate::limits;
 use crate::projection::Projection;
 use crate::sort::Sort;
 use crate::spill::{Spool, SpoolReader, Workspace};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 mod group;
 mod parse;
@@ -108,13 +109,21 @@ pub struct Bucket {
 pub type Stream<'p> = Box<dyn Iterator<Item = Result<Document, QueryError>> + 'p>;
 
 impl Pipeline {
-    /// Reads a pipeline.
+    /// Reads a pipeline. In all stages `$$NOW` stands for the time of this call.
     ///
     /// # Errors
     /// 40324 for an unknown stage; `$lookup`, `$out`, `$merge` and others that need a collection are named as not
     /// supported here (238).
     pub fn parse(stages: &[Document]) -> Result<Self, QueryError> {
-        parse::pipeline(stages)
+        Self::parse_at(stages, clock::now())
+    }
+
+    /// [`Pipeline::parse`] with the time given.
+    ///
+    /// # Errors
+    /// As [`Pipeline::parse`].
+    pub fn parse_at(stages: &[Document], now: DateTime) -> Result<Self, QueryError> {
+        parse::pipeline(stages, now)
     }
 
     /// The stages.

@@ -4,8 +4,8 @@ use crate::expression::Expression;
 use crate::filter::{Filter, Test};
 use crate::path;
 use crate::text::{self, TextCondition};
-use crate::{QueryError, limits};
-use bson::{Bson, Document};
+use crate::{QueryError, clock, limits};
+use bson::{Bson, DateTime, Document};
 
 mod apply;
 mod parse;
@@ -56,30 +56,39 @@ enum Action {
 
 impl Projection {
     /// Reads the projection of a find: inclusion or exclusion, `$slice`, `$elemMatch`, positional `$`, expressions.
+    /// `$$NOW` stands for the time of this call.
     ///
     /// # Errors
     /// 31253/31254 for mixed inclusion and exclusion, 31249/31250 for paths that collide, others as MongoDB.
     pub fn parse(specification: &Document) -> Result<Self, QueryError> {
-        limits::check_built(specification)?;
-        parse::projection(specification, parse::Dialect::Find)
+        Self::parse_at(specification, clock::now())
     }
 
-    /// Reads the argument of a `$project` stage.
+    /// [`Projection::parse`] with the time given.
+    ///
+    /// # Errors
+    /// As [`Projection::parse`].
+    pub fn parse_at(specification: &Document, now: DateTime) -> Result<Self, QueryError> {
+        limits::check_built(specification)?;
+        parse::projection(specification, parse::Dialect::Find, now)
+    }
+
+    /// Reads the argument of a `$project` stage; `now` is what `$$NOW` stands for.
     ///
     /// # Errors
     /// As [`Projection::parse`]; 51272 if it is empty.
-    pub fn parse_stage(specification: &Document) -> Result<Self, QueryError> {
+    pub fn parse_stage(specification: &Document, now: DateTime) -> Result<Self, QueryError> {
         limits::check_built(specification)?;
-        parse::projection(specification, parse::Dialect::Stage)
+        parse::projection(specification, parse::Dialect::Stage, now)
     }
 
-    /// Reads the argument of an `$addFields` or `$set` stage.
+    /// Reads the argument of an `$addFields` or `$set` stage; `now` is what `$$NOW` stands for.
     ///
     /// # Errors
     /// 40177 if it is empty; those of its expressions.
-    pub fn parse_added(specification: &Document) -> Result<Self, QueryError> {
+    pub fn parse_added(specification: &Document, now: DateTime) -> Result<Self, QueryError> {
         limits::check_built(specification)?;
-        parse::added(specification)
+        parse::added(specification, now)
     }
 
     /// A projection that drops these paths, as `$unset` does.
@@ -91,7 +100,8 @@ impl Projection {
         if specification.len() != paths.len() {
             return Err(crate::error::location!(31250, "Path collision in $unset"));
         }
-        Self::parse_stage(&specification)
+        // There is no expression in it.
+        Self::parse_stage(&specification, DateTime::MIN)
     }
 
     /// True if every document is left as it is.

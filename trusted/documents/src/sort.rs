@@ -1,5 +1,6 @@
 //! Sort specifications.
 
+use crate::elements::{self, ParallelArrays};
 use crate::text::{self, TextCondition};
 use crate::{QueryError, order, path};
 use bson::{Bson, Document};
@@ -25,6 +26,17 @@ pub struct Sort {
     keys: Vec<SortKey>,
     /// What gives the text score, if a key is that.
     score: Option<TextCondition>,
+    /// In the order of insertion, or against it.
+    natural: Option<Direction>,
+}
+
+/// Which way along the order of insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The oldest first.
+    Forward,
+    /// The newest first.
+    Backward,
 }
 
 impl Sort {
@@ -59,7 +71,7 @@ impl Sort {
             };
             keys.push(SortKey { path: name.clone(), descending });
         }
-        Ok(Sort { keys, score: None })
+        Ok(Sort { keys, ..Sort::none() })
     }
 
     /// Reads the sort of an array's elements: `$push` with `$sort`, and `$sortArray`.
@@ -89,12 +101,39 @@ impl Sort {
             Ok(SortKey { path: name.clone(), descending })
         };
         let keys = specification.iter().map(key).collect::<Result<_, _>>()?;
-        Ok(Sort { keys, score: None })
+        Ok(Sort { keys, ..Sort::none() })
     }
 
     /// A sort by these keys.
     pub fn by(keys: Vec<SortKey>) -> Self {
-        Sort { keys, score: None }
+        Sort { keys, ..Sort::none() }
+    }
+
+    /// Any order.
+    #[must_use]
+    pub const fn none() -> Self {
+        Sort { keys: Vec::new(), score: None, natural: None }
+    }
+
+    /// MongoDB's `$natural`.
+    #[must_use]
+    pub fn natural(direction: Direction) -> Self {
+        Sort { natural: Some(direction), ..Sort::none() }
+    }
+
+    /// Whether it is by insertion alone.
+    #[must_use]
+    pub const fn is_natural(&self) -> bool {
+        self.natural.is_some()
+    }
+
+    /// Compares the places in the order of insertion of two documents that are equal otherwise.
+    #[must_use]
+    pub fn compare_places(&self, left: u64, right: u64) -> Ordering {
+        match self.natural {
+            Some(Direction::Backward) => right.cmp(&left),
+            Some(Direction::Forward) | None => left.cmp(&right),
+        }
     }
 
     /// The same sort, where a key may be the score of this `$text`.
@@ -121,13 +160,13 @@ impl Sort {
         &self.keys
     }
 
-    /// True if there are no keys: documents stay as they come.
+    /// True if any order will do: documents stay as they come.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.natural.is_none()
     }
 
-    /// Compares two documents. An array counts as its least element when ascending, its greatest when
-    /// descending; a missing field as null; an empty array as less than null.
+    /// Compares two elements of an array, each key by itself. An array counts as its least element when ascending, its greatest
+    /// when descending; a missing field as null; an empty array as less than null.
     pub fn compare(&self, left: &Document, right: &Document) -> Ordering {
         self.keys
             .iter()
@@ -139,9 +178,34 @@ impl Sort {
             .unwrap_or(Ordering::Equal)
     }
 
-    /// The values documents are compared by, one a key: worth keeping when a document is compared often.
-    pub fn values(&self, document: &Document) -> Vec<Bson> {
-        self.keys.iter().map(|key| self.value(document, key)).collect()
+    /// The values a document is sorted by, one a key. Of an array each element counts, and of fields within one array those of
+    /// each element together: they are the first in order.
+    ///
+    /// # Errors
+    /// 2 if two keys have arrays that are not within one array.
+    pub fn values(&self, document: &Document) -> Result<Vec<Bson>, QueryError> {
+        let apart = || self.keys.iter().map(|key| self.value(document, key)).collect();
+        if self.keys.len() < 2 {
+            return Ok(apart());
+        }
+        let mut arrays = self.keys.iter().filter_map(|key| elements::first_array(document, &key.path));
+        if arrays.nth(1).is_none() {
+            return Ok(apart());
+        }
+        let fields: Vec<&str> = self.keys.iter().map(|key| key.path.as_str()).collect();
+        let mut least: Option<Vec<Bson>> = None;
+        elements::each::<Parallel>(&fields, &vec![document; fields.len()], &mut |places| {
+            let of_place = |(key, place): (&SortKey, &&Document)| {
+                self.value(if key.path == SCORE { document } else { place }, key)
+            };
+            let values: Vec<Bson> = self.keys.iter().zip(places).map(of_place).collect();
+            if least.as_ref().is_none_or(|least| self.compare_values(&values, least).is_lt()) {
+                least = Some(values);
+            }
+            Ok(())
+        })
+        .map_err(|Parallel| QueryError::bad_value("cannot sort with keys that are parallel arrays"))?;
+        Ok(least.unwrap_or_else(apart))
     }
 
     /// Compares two results of [`Sort::values`].
@@ -158,14 +222,30 @@ impl Sort {
     }
 
     /// Sorts documents; equal ones keep their order.
-    pub fn sort(&self, documents: Vec<Document>) -> Vec<Document> {
+    ///
+    /// # Errors
+    /// As [`Self::values`].
+    pub fn sort(&self, documents: Vec<Document>) -> Result<Vec<Document>, QueryError> {
         if self.keys.is_empty() {
-            return documents;
+            let mut documents = documents;
+            if self.natural == Some(Direction::Backward) {
+                documents.reverse();
+            }
+            return Ok(documents);
         }
-        let mut keyed: Vec<(Vec<Bson>, Document)> =
-            documents.into_iter().map(|document| (self.values(&document), document)).collect();
+        let keyed = documents.into_iter().map(|document| Ok((self.values(&document)?, document)));
+        let mut keyed = keyed.collect::<Result<Vec<(Vec<Bson>, Document)>, QueryError>>()?;
         keyed.sort_by(|left, right| self.compare_values(&left.0, &right.0));
-        keyed.into_iter().map(|(_, document)| document).collect()
+        Ok(keyed.into_iter().map(|(_, document)| document).collect())
+    }
+}
+
+/// Two keys have arrays.
+struct Parallel;
+
+impl From<ParallelArrays> for Parallel {
+    fn from(_: ParallelArrays) -> Self {
+        Self
     }
 }
 

@@ -58,6 +58,15 @@ pub trait Pool: Send + Sync {
     fn give_back(&self, bytes: usize);
 }
 
+/// Whom long work on a thread of its own asks between two steps.
+pub trait Pause: Send + Sync {
+    /// Lets others go first, if it is their turn.
+    ///
+    /// # Errors
+    /// Nobody waits for the work any more.
+    fn pause(&self) -> Result<(), QueryError>;
+}
+
 /// What blocking work may use.
 #[derive(Clone)]
 pub struct Workspace {
@@ -67,6 +76,8 @@ pub struct Workspace {
     pub spill: Option<Arc<dyn Spill>>,
     /// What other work leaves; without it, there is nobody else.
     pub pool: Option<Arc<dyn Pool>>,
+    /// Who is asked between two steps; without it, the work goes on.
+    pub pause: Option<Arc<dyn Pause>>,
 }
 
 /// Bytes that are taken from a pool at a time.
@@ -132,11 +143,19 @@ impl fmt::Debug for Workspace {
 impl Default for Workspace {
     /// MongoDB's bound in memory, and nothing beyond it.
     fn default() -> Self {
-        Self { memory_bytes: crate::pipeline::MEMORY_BYTES_MAX, spill: None, pool: None }
+        Self { memory_bytes: crate::pipeline::MEMORY_BYTES_MAX, spill: None, pool: None, pause: None }
     }
 }
 
 impl Workspace {
+    /// To be called between two steps of work that takes no documents from without meanwhile.
+    ///
+    /// # Errors
+    /// As [`Pause::pause`].
+    pub(crate) fn pause(&self) -> Result<(), QueryError> {
+        self.pause.as_ref().map_or(Ok(()), |others| others.pause())
+    }
+
     /// A new run for what does not fit.
     ///
     /// # Errors

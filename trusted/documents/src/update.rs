@@ -64,7 +64,7 @@ impl Update {
                 parse::check_replacement(replacement)?;
                 Kind::Replacement(replacement.clone())
             }
-            Bson::Array(stages) => Kind::Pipeline(parse::pipeline(stages)?),
+            Bson::Array(stages) => Kind::Pipeline(parse::pipeline(stages, now)?),
             _ => {
                 return Err(QueryError::failed_to_parse(
                     "Update argument must be either an object or an array",

@@ -101,7 +101,11 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
                 put.share = None;
                 put.share = self.shared.budget.share(put.sorted.held_bytes());
                 if put.share.is_none() {
-                    put.sorted.let_go()?;
+                    while put.sorted.let_go()? {
+                        // Between two of its steps others may have the processor.
+                        drop(slices::turn().await);
+                        tokio::task::yield_now().await;
+                    }
                 }
             }
             Feed::Nothing | Feed::Point(_) => {}
@@ -224,6 +228,19 @@ impl Feed {
     }
 }
 
+/// Documents on their way into a sort, and whether there is something to be done before the next.
+type Sorting = (Sorter, std::vec::IntoIter<OpenDocument>, bool);
+
+/// A step of taking them in; false behind the last.
+fn take_in((sorter, documents, is_due): &mut Sorting) -> Result<bool, ServiceError> {
+    if *is_due {
+        *is_due = sorter.advance()?;
+    } else if let Some(document) = documents.next() {
+        *is_due = sorter.push(document.document, document.sequence)?;
+    }
+    Ok(*is_due || documents.len() > 0)
+}
+
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Sets up where a selection's documents come from, in its order.
     async fn feed(
@@ -278,7 +295,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let spill: Arc<dyn Spill> = Arc::new(Spilling(Arc::clone(&self.spill)));
         // Decoded documents are larger, and several operations do this at a time.
         let memory_bytes = (self.settings.memory_bytes / 64).max(1024 * 1024);
-        Workspace { memory_bytes, spill: Some(spill), pool }
+        Workspace { memory_bytes, spill: Some(spill), pool, pause: None }
     }
 
     /// The matches of a selection without an order.
@@ -302,12 +319,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let workspace = self.workspace(selection.allow_disk_use);
         let mut sorter = Sorter::new(selection.sort.clone(), selection.wanted(), workspace);
         while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
-            let push = |sorter: &mut Sorter, document: OpenDocument| {
-                Ok(sorter.push(document.document, document.sequence)?)
-            };
-            sorter = slices::fold(found, sorter, push).await?;
+            sorter = slices::steps((sorter, found.into_iter(), false), take_in).await?.0;
         }
-        slices::whole(move || Ok(sorter.finish()?)).await
+        // It has nothing left to do but to take in the last few documents.
+        slices::steps(sorter.finish()?, |sorted| Ok(sorted.open()?)).await
     }
 
     /// The first document of a selection, in its order.
@@ -338,10 +353,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
             let sort = selection.sort.clone();
             let better = move |best: &mut Option<(Vec<Bson>, OpenDocument)>, document: OpenDocument| {
-                let values = sort.values(&document.document);
+                let values = sort.values(&document.document)?;
                 let is_better = best.as_ref().is_none_or(|(others, other)| {
                     let order = sort.compare_values(&values, others);
-                    order.then_with(|| document.sequence.cmp(&other.sequence)).is_lt()
+                    order.then_with(|| sort.compare_places(document.sequence, other.sequence)).is_lt()
                 });
                 if is_better {
                     *best = Some((values, document));

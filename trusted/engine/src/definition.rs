@@ -9,7 +9,6 @@ use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::{Change, LocalError};
 use super::{OpenError, Shared, error, facts};
-use arras_documents::order;
 use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::normalised;
@@ -228,6 +227,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
         requests.iter().try_for_each(|request| self.require_servable(ns, request))?;
+        agree(&requests)?;
         let collection = self.ensure_collection(ns, &interrupt).await?;
         if are_there(&collection, &requests)? {
             let number = listed(&collection.indexes()).len();
@@ -497,40 +497,31 @@ fn exists(
     collection: &Collection,
     request: &IndexDefinition,
 ) -> Result<Option<Arc<LiveIndex>>, ServiceError> {
-    for index in collection.indexes().iter() {
-        let known = &index.request;
-        // What the schema has made beside is no index of the application's.
-        if declared::is_declared(index) && known.name != request.name {
-            continue;
-        }
-        let same_key = order::compare_documents(&known.key, &request.key).is_eq();
-        if known.name == request.name && !same_key {
-            let message = format!(
-                "An existing index has the same name as the requested index but a different key pattern: {}",
-                known.name
-            );
-            return Err(error::of(Fault::IndexKeySpecsConflict, message));
-        }
-        if same_key && (known.unique, known.sparse) != (request.unique, request.sparse) {
-            let message = "An equivalent index already exists with different options";
-            return Err(error::of(Fault::IndexOptionsConflict, message));
-        }
-        if same_key && text::is_text(request) && known.options != request.options {
-            let message = "An equivalent index already exists with different options: only one text index per collection";
-            return Err(error::of(Fault::IndexOptionsConflict, message));
-        }
-        if same_key && text::is_text(request) && known.name == TEXT_INDEX {
-            return Ok(Some(Arc::clone(index))); // the schema has made it already
-        }
-        if same_key && known.name != request.name {
-            let message = format!("Index already exists with a different name: {}", known.name);
-            return Err(error::of(Fault::IndexOptionsConflict, message));
-        }
-        if same_key {
-            return Ok(Some(Arc::clone(index)));
-        }
+    let indexes = collection.indexes();
+    // What the schema has made beside is no index of the application's.
+    let standing =
+        indexes.iter().filter(|index| !declared::is_declared(index) || index.request.name == request.name);
+    let standing: Vec<&Arc<LiveIndex>> = standing.collect();
+    let known: Vec<IndexDefinition> =
+        standing.iter().map(|index| as_asked(&index.request, request)).collect();
+    let position = request.found_among(&known.iter().collect::<Vec<_>>())?;
+    Ok(position.and_then(|position| standing.get(position)).map(|index| Arc::clone(index)))
+}
+
+/// The text index that the schema has made is the application's, too, whatever that calls it.
+fn as_asked(known: &IndexDefinition, request: &IndexDefinition) -> IndexDefinition {
+    let is_schemas = text::is_text(request) && known.name == TEXT_INDEX && text::is_text(known);
+    let name = if is_schemas { &request.name } else { &known.name };
+    IndexDefinition { name: name.clone(), ..known.clone() }
+}
+
+/// That indexes that are asked for together do not stand in each other's way.
+fn agree(requests: &[IndexDefinition]) -> Result<(), ServiceError> {
+    for (position, request) in requests.iter().enumerate() {
+        let before: Vec<_> = requests.iter().take(position).collect();
+        request.found_among(&before)?;
     }
-    Ok(None)
+    Ok(())
 }
 
 #[cfg(test)]

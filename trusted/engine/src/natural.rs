@@ -120,14 +120,21 @@ impl Natural {
         if let Some(rest) = &mut self.rest {
             rest.keep_step();
             // No chunk of them holds the older ones: insertion order is not for the server to see.
-            self.forget_order();
+            self.forget_order(0);
         }
         self
     }
 
     /// Lets go of insertion order, which is not for the server to see: of many documents that are changed, the first
-    /// writes would hold the older ones.
-    pub(super) fn forget_order(&mut self) {
+    /// writes would hold the older ones. Those that are changed together stay in it: they are mixed as they are written.
+    pub(super) fn forget_order(&mut self, together: usize) {
+        let is_one_change = self.rest.is_none()
+            && self.named.is_empty()
+            && self.pending.len() <= together
+            && self.pending.iter().all(|next| next.document.is_some());
+        if is_one_change {
+            return;
+        }
         self.pending.make_contiguous().sort_unstable_by_key(|next| next.row);
     }
 
@@ -215,10 +222,10 @@ impl Found {
     }
 
     /// See [`Natural::forget_order`].
-    pub(super) fn forget_order(&mut self) {
+    pub(super) fn forget_order(&mut self, together: usize) {
         match self {
             Self::One(_) => {}
-            Self::All(all) => all.forget_order(),
+            Self::All(all) => all.forget_order(together),
         }
     }
 }

@@ -27,6 +27,9 @@ const ROWS_PER_STEP: usize = 2000;
 /// Entries asked for beyond a limit: enough to see, mostly, that the last run of equal keys has ended.
 const ENTRIES_BEYOND: usize = 16;
 
+/// For who asks for no order.
+static UNSORTED: Sort = Sort::none();
+
 /// Which documents to select, and how many in which order.
 #[derive(Clone, Copy)]
 pub(super) struct Selection<'q> {
@@ -57,6 +60,10 @@ impl<'q> Selection<'q> {
 
     /// What the planner is asked.
     pub(super) fn request(&self) -> Request<'q> {
+        if self.sort.is_natural() {
+            // No index has the order of insertion: all that match are read.
+            return Request { filter: self.filter.expr(), sort: &UNSORTED, limit: None };
+        }
         let limit = self.limit.map(|limit| limit.saturating_add(self.skip));
         Request { filter: self.filter.expr(), sort: self.sort, limit }
     }

@@ -41,15 +41,28 @@ where
 pub(super) async fn fold<T, S>(
     items: Vec<T>,
     state: S,
-    each: impl FnMut(&mut S, T) -> Result<(), ServiceError> + Send + 'static,
+    mut each: impl FnMut(&mut S, T) -> Result<(), ServiceError> + Send + 'static,
 ) -> Result<S, ServiceError>
 where
     T: Send + 'static,
     S: Send + 'static,
 {
-    let mut slice = Slice { left: items.into_iter(), state, each };
+    let step = move |(left, state): &mut (std::vec::IntoIter<T>, S)| match left.next() {
+        Some(item) => each(state, item).map(|()| left.len() > 0),
+        None => Ok(false),
+    };
+    Ok(steps((items.into_iter(), state), step).await?.1)
+}
+
+/// What becomes of a state by steps, the last of which says that there is no more to be done. Dropped, it ends after the slice
+/// under way.
+pub(super) async fn steps<S: Send + 'static>(
+    state: S,
+    step: impl FnMut(&mut S) -> Result<bool, ServiceError> + Send + 'static,
+) -> Result<S, ServiceError> {
+    let mut slice = Slice { more: true, state, step };
     slice.advance(AT_ONCE)?;
-    while slice.left.len() > 0 {
+    while slice.more {
         let _processor = PROCESSORS.acquire().await.map_err(|closed| failed(&closed.to_string()))?;
         let advanced = aside::run(move || {
             slice.advance(SLICE)?;
@@ -58,14 +71,6 @@ where
         slice = advanced.await.map_err(|error| failed(&error.to_string()))??;
     }
     Ok(slice.state)
-}
-
-/// The same for work that is one piece.
-pub(super) async fn whole<R: Send + 'static>(
-    work: impl FnOnce() -> Result<R, ServiceError> + Send + 'static,
-) -> Result<R, ServiceError> {
-    let _processor = PROCESSORS.acquire().await.map_err(|closed| failed(&closed.to_string()))?;
-    aside::run(work).await.map_err(|error| failed(&error.to_string()))?
 }
 
 /// A turn, for work that cuts itself into slices.
@@ -78,18 +83,18 @@ fn failed(why: &str) -> ServiceError {
     error::of(Fault::Internal, why)
 }
 
-struct Slice<T, S, F> {
-    left: std::vec::IntoIter<T>,
+struct Slice<S, F> {
+    more: bool,
     state: S,
-    each: F,
+    step: F,
 }
 
-impl<T, S, F: FnMut(&mut S, T) -> Result<(), ServiceError>> Slice<T, S, F> {
+impl<S, F: FnMut(&mut S) -> Result<bool, ServiceError>> Slice<S, F> {
     /// Goes on until everything is done or so much time is over.
     fn advance(&mut self, within: Duration) -> Result<(), ServiceError> {
         let began = Instant::now();
-        for item in self.left.by_ref() {
-            (self.each)(&mut self.state, item)?;
+        while self.more {
+            self.more = (self.step)(&mut self.state)?;
             if began.elapsed() >= within {
                 break;
             }

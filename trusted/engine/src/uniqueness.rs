@@ -6,6 +6,7 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::{IndexPart, LiveIndex};
 use super::{error, terms};
+use arras_documents::order;
 use arras_documents::shown::shown_document;
 use arras_planner::terms::{self as planner, equality_bytes};
 use arras_protocol::{Channel, IndexId, RowId, documents};
@@ -14,6 +15,7 @@ use arras_service::store::Namespace;
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::{Bson, Document, doc};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -157,8 +159,8 @@ pub(super) fn conflict(
     }
     for of in constrained {
         let is_taken = |value: &[u8]| claims.holder(of.part.id, value).is_some_and(|row| row != revision.row);
-        if let Some(value) = of.taken(position).iter().find(|value| is_taken(value)) {
-            let values = values_of(of, value, document);
+        if of.taken(position).iter().any(|value| is_taken(value)) {
+            let values = values_of(of, is_taken, document);
             let request = &of.index.request;
             return Some(duplicate(&collection.ns, &request.name, request.key.clone(), values));
         }
@@ -172,17 +174,33 @@ pub(super) fn conflict(
     None
 }
 
-/// The values of a document's fields by which it has a value in an index: of an array, the element.
-fn values_of(of: &Constrained, value: &[u8], document: &Document) -> Document {
-    let part = &of.part;
+/// The values of a document's fields that are another's in an index: of an array, the element. Of several the first in the index's
+/// order, as MongoDB enters them.
+fn values_of(of: &Constrained, is_taken: impl Fn(&[u8]) -> bool, document: &Document) -> Document {
+    let (part, key) = (&of.part, &of.index.request.key);
+    let fields = part.physical.fields();
+    let named = |tuple: Option<Vec<Bson>>| -> Document {
+        let of_part: Document =
+            fields.iter().map(|field| (*field).to_owned()).zip(tuple.unwrap_or_default()).collect();
+        let value = |field: &String| of_part.get(field).cloned().unwrap_or(Bson::Null);
+        key.keys().map(|field| (field.clone(), value(field))).collect()
+    };
     let terms = planner::terms(document, &part.physical, part.sparse);
     let tuples = terms.map(|terms| terms.tuples).unwrap_or_default();
-    let found = tuples.into_iter().find(|tuple| equality_bytes(tuple) == value);
-    let fields = part.physical.fields().into_iter().map(str::to_owned);
-    let named: Option<Document> = found.map(|found| fields.zip(found).collect());
-    let value =
-        |field: &String| named.as_ref().and_then(|named| named.get(field)).cloned().unwrap_or(Bson::Null);
-    of.index.request.key.keys().map(|field| (field.clone(), value(field))).collect()
+    let taken =
+        tuples.into_iter().filter(|tuple| is_taken(&equality_bytes(tuple))).map(|tuple| named(Some(tuple)));
+    taken.min_by(|left, right| in_order(key, left, right)).unwrap_or_else(|| named(None))
+}
+
+/// How two keys of an index lie.
+fn in_order(key: &Document, left: &Document, right: &Document) -> Ordering {
+    let compared = key.iter().map(|(field, direction)| {
+        let value = |of: &Document| of.get(field).cloned().unwrap_or(Bson::Null);
+        let ordering = order::compare(&value(left), &value(right));
+        let is_descending = order::compare(direction, &Bson::Int32(0)).is_lt();
+        if is_descending { ordering.reverse() } else { ordering }
+    });
+    compared.fold(Ordering::Equal, Ordering::then)
 }
 
 /// What one document gives up a later one of the same write may take: the steps free before they claim.

@@ -105,7 +105,7 @@ impl Walk {
                     None => {
                         self.ended = true;
                         self.arrive(None, &mut ordered)?;
-                        ordered.append(&mut self.whole_run());
+                        ordered.append(&mut self.whole_run()?);
                         break;
                     }
                 }
@@ -116,7 +116,7 @@ impl Walk {
             {
                 let key = key.clone();
                 self.arrive(Some(&key), &mut ordered)?;
-                ordered.append(&mut self.whole_run());
+                ordered.append(&mut self.whole_run()?);
                 break;
             }
             let rows = self.next_rows(wanted);
@@ -181,7 +181,7 @@ impl Walk {
         ordered: &mut Vec<OpenDocument>,
     ) -> Result<(), ServiceError> {
         if place != self.run_place {
-            ordered.append(&mut self.whole_run());
+            ordered.append(&mut self.whole_run()?);
             self.run_place = place;
         }
         self.run_bytes += document.bytes;
@@ -221,11 +221,11 @@ impl Walk {
     }
 
     /// The documents of the run that has ended, sorted.
-    fn whole_run(&mut self) -> Vec<OpenDocument> {
+    fn whole_run(&mut self) -> Result<Vec<OpenDocument>, ServiceError> {
         self.run_bytes = 0;
-        self.sort_run();
+        self.sort_run()?;
         self.left = self.left.saturating_sub(self.run.len());
-        std::mem::take(&mut self.run)
+        Ok(std::mem::take(&mut self.run))
     }
 
     /// Has memory for the run; of what nobody will ask for, nothing is held.
@@ -233,7 +233,7 @@ impl Walk {
         let scarce = self.memory.hold_documents(self.run_bytes + self.ahead_bytes).is_err()
             && self.run.len() > self.left;
         if scarce || self.run.len() / 2 > self.left.max(SLACK) {
-            self.sort_run();
+            self.sort_run()?;
             self.run.truncate(self.left);
             self.run_bytes = self.run.iter().map(|document| document.bytes).sum();
             self.memory.shrink_documents(self.run_bytes + self.ahead_bytes);
@@ -242,10 +242,11 @@ impl Walk {
         if self.run_bytes > HELD_BYTES_MAX { Err(too_much()) } else { Ok(()) }
     }
 
-    fn sort_run(&mut self) {
+    fn sort_run(&mut self) -> Result<(), ServiceError> {
         let mut documents = std::mem::take(&mut self.run);
         documents.sort_by_key(|document| document.sequence);
-        self.run = sort_by(documents, &self.sort);
+        self.run = sort_by(documents, &self.sort)?;
+        Ok(())
     }
 
     /// Gives memory back that is not in use while nobody asks.
@@ -263,11 +264,11 @@ fn too_much() -> ServiceError {
 }
 
 /// A stable sort that computes each document's sort values once.
-fn sort_by(documents: Vec<OpenDocument>, sort: &Sort) -> Vec<OpenDocument> {
-    let mut keyed: Vec<(Vec<Bson>, OpenDocument)> =
-        documents.into_iter().map(|document| (sort.values(&document.document), document)).collect();
+fn sort_by(documents: Vec<OpenDocument>, sort: &Sort) -> Result<Vec<OpenDocument>, ServiceError> {
+    let keyed = documents.into_iter().map(|document| Ok((sort.values(&document.document)?, document)));
+    let mut keyed = keyed.collect::<Result<Vec<(Vec<Bson>, OpenDocument)>, ServiceError>>()?;
     keyed.sort_by(|(left, _), (right, _)| sort.compare_values(left, right));
-    keyed.into_iter().map(|(_, document)| document).collect()
+    Ok(keyed.into_iter().map(|(_, document)| document).collect())
 }
 
 #[cfg(test)]

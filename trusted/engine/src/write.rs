@@ -179,15 +179,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut found = self.subjects(collection, sought, *multi, &statement.interrupt).await?;
         // Which of them break a uniqueness may depend on their order.
         if collection.parts().iter().all(|part| !is_unique(part)) {
-            found.forget_order();
+            found.forget_order(DOCUMENTS_PER_CHANGE);
         }
         let how = Arc::new((update.clone(), filter.clone(), array_filters.clone()));
         let mut outcome = Updated::default();
         while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
             outcome.matched += documents.len() as u64;
-            let revisions = revised(documents, &how).await?;
+            let Revised { revisions, failure } = revised(documents, &how).await?;
             outcome.modified += revisions.len() as u64;
+            // As in MongoDB, what comes before the one that cannot be changed stays changed.
             self.revise(collection, revisions, &statement.interrupt).await?;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
         }
         if outcome.matched == 0
             && let Some(new_id) = statement.upsert
@@ -221,18 +225,25 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         interrupt.during(sought).await.map_err(error::not_recorded)
     }
 
-    /// Applies revisions of existing documents in as many intents as they need; between two of them it may be to end.
+    /// Applies revisions of existing documents in as many intents as they need; between two of them it may be to end. Those before
+    /// one that cannot be are applied.
     async fn revise(
         &self,
         collection: &Collection,
         mut revisions: Vec<Revision>,
         interrupt: &Interrupt,
     ) -> Result<(), ServiceError> {
+        let parts = collection.parts();
+        let refused = revisions.iter().enumerate().find_map(|(position, revision)| {
+            self.refusal(collection, &parts, revision).map(|refusal| (position, refusal))
+        });
+        if let Some((position, _)) = &refused {
+            revisions.truncate(*position);
+        }
         if !may_conflict(collection, &revisions) {
             // Their order is that of insertion, which is not for the server to see: no intent holds the older ones.
             revisions.shuffle(&mut self.settings.random.rng());
         }
-        let parts = collection.parts();
         let mut revisions = revisions.into_iter().peekable();
         while revisions.peek().is_some() {
             interrupt.check()?;
@@ -250,7 +261,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 return Err(error);
             }
         }
-        Ok(())
+        refused.map_or(Ok(()), |(_, refusal)| Err(refusal))
+    }
+
+    /// Why a revision cannot be, whatever other documents there are.
+    fn refusal(
+        &self,
+        collection: &Collection,
+        parts: &[Arc<IndexPart>],
+        revision: &Revision,
+    ) -> Option<ServiceError> {
+        let new = revision.new.as_ref()?;
+        check_insertion(parts, new).err().or_else(|| self.misfit(collection, revision))
     }
 
     /// Inserts what an upsert makes of its filter and update, which is a document with an `_id`.
@@ -296,7 +318,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         statement.interrupt.check()?;
         let mut found =
             self.subjects(collection, (filter, hint.as_ref()), *multi, &statement.interrupt).await?;
-        found.forget_order();
+        found.forget_order(DOCUMENTS_PER_CHANGE);
         let mut count = 0;
         while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
             count += documents.len() as u64;
@@ -366,17 +388,36 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 }
 
+/// What an update makes of documents.
+#[derive(Default)]
+struct Revised {
+    /// Of those that it changes, up to the one that it fails for.
+    revisions: Vec<Revision>,
+    failure: Option<ServiceError>,
+}
+
 /// The revisions of those documents that an update changes.
 async fn revised(
     documents: Vec<OpenDocument>,
     how: &Arc<(Update, Filter, ArrayFilters)>,
-) -> Result<Vec<Revision>, ServiceError> {
+) -> Result<Revised, ServiceError> {
     let how = Arc::clone(how);
-    slices::run(documents, move |old| {
+    slices::fold(documents, Revised::default(), move |revised, old| {
+        if revised.failure.is_some() {
+            return Ok(());
+        }
         let (update, filter, array_filters) = &*how;
-        let new = update.apply(&old.document, Some(filter), array_filters)?;
         let (row, sequence) = (old.row, old.sequence);
-        Ok(new.map(|new| Revision { row, sequence, old: Some(old), new: Some(new) }))
+        match update.apply(&old.document, Some(filter), array_filters) {
+            Ok(new) => revised.revisions.extend(new.map(|new| Revision {
+                row,
+                sequence,
+                old: Some(old),
+                new: Some(new),
+            })),
+            Err(failure) => revised.failure = Some(failure.into()),
+        }
+        Ok(())
     })
     .await
 }

@@ -14,7 +14,7 @@ use crate::wire::Sequence;
 use arras_documents::order::type_name;
 use arras_service::interrupt::Reason;
 use arras_service::store::{Namespace, Store};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 use std::sync::atomic::Ordering;
 
 /// Longest database name, in bytes.
@@ -29,6 +29,8 @@ pub(crate) struct Context<'a, S: Store> {
     /// Database the command is addressed to.
     pub(crate) database: &'a str,
     pub(crate) deadline: Deadline,
+    /// What `$$NOW` stands for, wherever it is in the command.
+    pub(crate) now: DateTime,
     /// The command as one of the operations under way.
     pub(crate) operation: &'a Operation<'a>,
 }
@@ -197,7 +199,7 @@ async fn execute<S: Store>(
         Deadline::within(arguments::time_limit(&fields)?)
     };
     operation.describe(name, described(name, database, &fields));
-    let context = Context { server, peer, database, deadline, operation };
+    let context = Context { server, peer, database, deadline, now: DateTime::now(), operation };
     let running = (command.run)(&context, Arguments::new(name, fields, sequences));
     if command.abandonable {
         operation.is_waited_for();

@@ -2,10 +2,11 @@
 
 use crate::error::CommandError;
 use arras_documents::QueryError;
+use arras_documents::spill::Pause;
 use arras_service::store::{Cursor, Turn};
 use bson::Document;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
@@ -92,29 +93,50 @@ pub(crate) struct Turns<C> {
     runtime: Handle,
     /// The one it has, and since when.
     turn: Mutex<Option<(Option<Turn>, Instant)>>,
+    /// Gone when nobody waits for the work any more.
+    waiting: Weak<()>,
     of: PhantomData<fn() -> C>,
 }
 
 impl<C: Cursor> Turns<C> {
-    /// For work that will run on a thread on which it may block; to be called where it is not.
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { runtime: Handle::current(), turn: Mutex::default(), of: PhantomData })
+    /// For work that will run on a thread on which it may block; to be called where it is not. It ends when `waiting` is dropped.
+    pub(crate) fn new(waiting: &Arc<()>) -> Arc<Self> {
+        let (runtime, waiting) = (Handle::current(), Arc::downgrade(waiting));
+        Arc::new(Self { runtime, turn: Mutex::default(), waiting, of: PhantomData })
     }
 
     /// Goes on: at once within a turn, or after waiting for the next one.
-    pub(crate) fn go_on(&self) {
+    ///
+    /// # Errors
+    /// Nobody waits for the work any more.
+    pub(crate) fn go_on(&self) -> Result<(), QueryError> {
+        if self.waiting.strong_count() == 0 {
+            return Err(ended());
+        }
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if turn.as_ref().is_none_or(|(_, since)| since.elapsed() >= SLICE) {
             *turn = None;
             let next = self.runtime.block_on(C::turn());
             *turn = Some((next, Instant::now()));
         }
+        Ok(())
     }
 
     /// Gives a turn back, before a wait.
     pub(crate) fn give_back(&self) {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+}
+
+impl<C: Cursor> Pause for Turns<C> {
+    fn pause(&self) -> Result<(), QueryError> {
+        self.go_on()
+    }
+}
+
+/// The error that ends work whose result nobody waits for.
+pub(crate) fn ended() -> QueryError {
+    QueryError::new(11601, "Interrupted", "operation was interrupted")
 }
 
 #[cfg(test)]

@@ -11,9 +11,8 @@
 //!
 //! A sparse index has no term for a document that lacks all its fields.
 
-mod elements;
-
 use crate::physical::PhysicalIndex;
+use arras_documents::elements::{self, ParallelArrays, first_array};
 use arras_documents::order;
 use arras_documents::path::{self, LeafArray};
 use bson::{Bson, Document};
@@ -51,6 +50,12 @@ pub enum TooManyTerms {
         /// Path of the other.
         right: String,
     },
+}
+
+impl From<ParallelArrays> for TooManyTerms {
+    fn from(ParallelArrays { left, right }: ParallelArrays) -> Self {
+        Self::ParallelArrays { left, right }
+    }
 }
 
 /// No fewer terms than a document has in an index, counted without making them: what a write of it may come to.
@@ -97,7 +102,9 @@ pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result
     let mut all = Terms { tuples: Vec::new(), multikey };
     // Equal ones are made, too, and cost as much.
     let (mut seen, mut made) = (BTreeSet::new(), 0_usize);
-    elements::each(&fields, &vec![document; fields.len()], &mut |found| {
+    elements::each(&fields, &vec![document; fields.len()], &mut |places| {
+        let found =
+            fields.iter().zip(places).map(|(field, document)| field_values(document, field)).collect();
         let terms = combinations(index, found, sparse)?;
         made = made.saturating_add(terms.tuples.len());
         if made > TERMS_MAX {
@@ -220,25 +227,6 @@ fn refuse_parallel_arrays(document: &Document, index: &PhysicalIndex) -> Result<
     match arrays.find(|other| *other != first) {
         Some(other) => Err(TooManyTerms::ParallelArrays { left: first.to_owned(), right: other.to_owned() }),
         None => Ok(()),
-    }
-}
-
-/// The path of the first array on the way to a field, its end included, whose elements are entered one by one.
-fn first_array<'f>(document: &Document, field: &'f str) -> Option<&'f str> {
-    let mut value = document.get(field.split('.').next()?)?;
-    let mut end = field.find('.').unwrap_or(field.len());
-    loop {
-        let rest = field.get(end + 1..).unwrap_or_default();
-        let next = rest.split('.').next().unwrap_or_default();
-        value = match value {
-            Bson::Document(inner) if !next.is_empty() => inner.get(next)?,
-            Bson::Array(elements) => match path::offset_of(next) {
-                Some(offset) => elements.get(offset)?,
-                None => return field.get(..end),
-            },
-            _ => return None,
-        };
-        end += 1 + next.len();
     }
 }
 

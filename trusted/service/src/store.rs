@@ -2,16 +2,19 @@
 //! plaintext documents out. Declared here so that front ends, which cannot see keys, depend on nothing that
 //! can; implemented by `trusted/engine` over the encrypted indexes, and in plain memory as a baseline.
 
+use crate::ID_INDEX;
 use crate::error::{Fault, ServiceError};
 use crate::explanation::Explanation;
 use crate::interrupt::Interrupt;
 use arras_documents::filter::Filter;
 use arras_documents::limits::{self, Measured};
+use arras_documents::order;
+use arras_documents::shown::shown_document;
 use arras_documents::sort::Sort;
 use arras_documents::spill::Workspace;
 use arras_documents::update::{ArrayFilters, Update};
 use bson::oid::ObjectId;
-use bson::{Bson, Document, RawDocumentBuf};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use std::future::Future;
 
 /// A database and a collection in it.
@@ -178,6 +181,76 @@ pub struct IndexDefinition {
     pub options: Document,
 }
 
+impl IndexDefinition {
+    /// Looks for this index among those there are, by MongoDB's rules: a name belongs to one index, and so do keys.
+    /// The position of the one that is the same; [`Fault::IndexKeySpecsConflict`] if its name is another's,
+    /// [`Fault::IndexOptionsConflict`] if it is there with other options or under another name.
+    ///
+    /// # Errors
+    /// Those two.
+    pub fn found_among(&self, there: &[&Self]) -> Result<Option<usize>, ServiceError> {
+        let shown = |index: &Self| shown_document(&index.specification());
+        let conflict = |fault, what: &str, other: &Self| {
+            let text = format!("{what} Requested index: {}, existing index: {}", shown(self), shown(other));
+            Err(ServiceError::new(fault, text))
+        };
+        if let Some(position) = there.iter().position(|other| other.name == self.name) {
+            let other = there[position];
+            if !self.has_keys_of(other) || !self.admits_as(other) {
+                let what = "An existing index has the same name as the requested index. When index names are not specified, \
+                            they are auto generated and can cause conflicts. Please refer to our documentation.";
+                return conflict(Fault::IndexKeySpecsConflict, what, other);
+            }
+            if self.has_other_text_of(other) {
+                let what = "An equivalent index already exists with the same name but different options.";
+                return conflict(Fault::IndexOptionsConflict, what, other);
+            }
+            return Ok(Some(position));
+        }
+        let Some(other) = there.iter().find(|other| self.has_keys_of(other)) else { return Ok(None) };
+        if !self.admits_as(other) {
+            // MongoDB has both.
+            let what =
+                "Arras does not support two indexes on the same keys that differ in 'unique' or 'sparse'.";
+            return conflict(Fault::IndexOptionsConflict, what, other);
+        }
+        if self.has_other_text_of(other) {
+            let what = "An equivalent index already exists with a different name and options.";
+            return conflict(Fault::IndexOptionsConflict, what, other);
+        }
+        let text = format!("Index already exists with a different name: {}", other.name);
+        Err(ServiceError::new(Fault::IndexOptionsConflict, text))
+    }
+
+    /// As it is listed.
+    #[must_use]
+    pub fn specification(&self) -> Document {
+        let mut listed = doc! { "v": 2, "key": self.key.clone(), "name": self.name.as_str() };
+        // MongoDB does not say of the _id index that it is unique.
+        if self.unique && self.name != ID_INDEX {
+            listed.insert("unique", true);
+        }
+        if self.sparse {
+            listed.insert("sparse", true);
+        }
+        listed.extend(self.options.clone());
+        listed
+    }
+
+    fn has_keys_of(&self, other: &Self) -> bool {
+        order::compare_documents(&self.key, &other.key).is_eq()
+    }
+
+    fn admits_as(&self, other: &Self) -> bool {
+        (self.unique, self.sparse) == (other.unique, other.sparse)
+    }
+
+    /// What a text index takes of documents is an option. What is asked of an encrypted one is its store's to compare.
+    fn has_other_text_of(&self, other: &Self) -> bool {
+        self.key.values().any(|kind| kind.as_str() == Some("text")) && self.options != other.options
+    }
+}
+
 /// A sum, average, minimum, maximum or count over a filter, by name of the result field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
@@ -338,7 +411,7 @@ pub trait Store: Send + Sync + 'static {
     fn drop_all_indexes(&self, ns: &Namespace) -> impl Future<Output = Result<(), ServiceError>> + Send {
         async {
             for index in self.indexes(ns).await? {
-                if index.name != crate::ID_INDEX {
+                if index.name != ID_INDEX {
                     self.drop_index(ns, &index.name).await?;
                 }
             }

@@ -91,8 +91,8 @@ fn until(found: &[&Document], filter: &Document, sort: &Document, gives: bool, w
         return all;
     }
     let (Ok(filter), Ok(sort)) = (Filter::parse(filter), Sort::parse(sort)) else { return all };
-    let mut ordered = found.to_vec();
-    ordered.sort_by(|left, right| sort.compare_values(&sort.values(left), &sort.values(right)));
+    let owned = found.iter().map(|document| (*document).clone()).collect();
+    let Ok(ordered) = sort.sort(owned) else { return all };
     let matches =
         ordered.iter().enumerate().filter(|(_, document)| filter.matches(document).unwrap_or(false));
     matches.take(wanted).last().filter(|_| wanted > 0).map_or(all, |(at, _)| at as u64 + 1)

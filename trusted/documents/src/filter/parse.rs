@@ -4,7 +4,7 @@ use super::{BitTest, Expr, Members, Pattern, Test, TypeTest};
 use crate::expression::Expression;
 use crate::text::TextCondition;
 use crate::{QueryError, order, path};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 /// Bits a mask may name by position.
 const BIT_POSITION_MAX: i64 = i32::MAX as i64;
@@ -34,11 +34,22 @@ const TYPES: [(i64, &str); 21] = [
     (127, "maxKey"),
 ];
 
-pub(super) fn document(filter: &Document) -> Result<Expr, QueryError> {
+/// What conditions are on, which says whether an `$expr` may be among them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject {
+    /// Whole documents; `$$NOW` stands for this time.
+    Documents(DateTime),
+    /// Elements of an array, in an `$elemMatch`.
+    Elements,
+    /// Elements that an update changes or removes.
+    Updated,
+}
+
+pub(super) fn document(filter: &Document, subject: Subject) -> Result<Expr, QueryError> {
     let mut conditions = Vec::with_capacity(filter.len());
     for (name, value) in filter {
         if name.starts_with('$') {
-            conditions.extend(top_level(name, value)?);
+            conditions.extend(top_level(name, value, subject)?);
         } else {
             conditions.extend(field(name, value)?);
         }
@@ -50,12 +61,12 @@ pub(super) fn document(filter: &Document) -> Result<Expr, QueryError> {
     })
 }
 
-fn top_level(operator: &str, value: &Bson) -> Result<Option<Expr>, QueryError> {
+fn top_level(operator: &str, value: &Bson, subject: Subject) -> Result<Option<Expr>, QueryError> {
     Ok(match operator {
-        "$and" => Some(Expr::And(list(operator, value)?)),
-        "$or" => Some(Expr::Or(list(operator, value)?)),
-        "$nor" => Some(Expr::Nor(list(operator, value)?)),
-        "$expr" => Some(Expr::Expression(Expression::parse(value)?)),
+        "$and" => Some(Expr::And(list(operator, value, subject)?)),
+        "$or" => Some(Expr::Or(list(operator, value, subject)?)),
+        "$nor" => Some(Expr::Nor(list(operator, value, subject)?)),
+        "$expr" => Some(Expr::Expression(expression(value, subject)?)),
         "$comment" => None,
         "$alwaysTrue" => Some(Expr::Always),
         "$alwaysFalse" => Some(Expr::Never),
@@ -72,7 +83,19 @@ fn top_level(operator: &str, value: &Bson) -> Result<Option<Expr>, QueryError> {
     })
 }
 
-fn list(operator: &str, value: &Bson) -> Result<Vec<Expr>, QueryError> {
+fn expression(value: &Bson, subject: Subject) -> Result<Expression, QueryError> {
+    match subject {
+        Subject::Documents(now) => Expression::parse_at(value, now),
+        Subject::Elements => {
+            Err(QueryError::bad_value("$expr can only be applied to the top-level document"))
+        }
+        Subject::Updated => {
+            Err(QueryError::new(224, "QueryFeatureNotAllowed", "$expr is not allowed in this context"))
+        }
+    }
+}
+
+fn list(operator: &str, value: &Bson, subject: Subject) -> Result<Vec<Expr>, QueryError> {
     let Bson::Array(entries) = value else {
         return Err(QueryError::bad_value(format!("{operator} must be an array")));
     };
@@ -82,7 +105,7 @@ fn list(operator: &str, value: &Bson) -> Result<Vec<Expr>, QueryError> {
     entries
         .iter()
         .map(|entry| match entry {
-            Bson::Document(inner) => document(inner),
+            Bson::Document(inner) => document(inner, subject),
             _ => Err(QueryError::bad_value("$or/$and/$nor entries need to be full objects")),
         })
         .collect()
@@ -295,7 +318,7 @@ pub(crate) fn element_match(path: &str, value: &Bson) -> Result<Test, QueryError
     if inner.contains_key("$where") || inner.contains_key("$expr") {
         return Err(QueryError::bad_value("$elemMatch cannot contain $where or $expr expression"));
     }
-    Ok(Test::ElemMatch(Box::new(document(inner)?)))
+    Ok(Test::ElemMatch(Box::new(document(inner, Subject::Elements)?)))
 }
 
 fn size(value: &Bson) -> Result<i64, QueryError> {

@@ -168,6 +168,7 @@ impl Made<'_> {
             let mut groups = Groups::new(self.fields, self.workspace.clone(), depth + 1);
             let mut records: Box<dyn RunReader> = part.reader();
             while let Some(record) = records.next()? {
+                self.workspace.pause()?;
                 groups.add(Contribution::from_record(&record, self.fields.len())?)?;
             }
             let Made { groups, held, parts, .. } = groups.finish()?;

@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::projection::Projection;
 use crate::sort::Sort;
 use crate::{QueryError, accumulate, limits, order, path};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 /// Stages MongoDB has and Arras, or this function, has not.
 const UNSUPPORTED: &[&str] = &[
@@ -41,19 +41,19 @@ fn is_facet(stage: &Stage) -> bool {
     matches!(stage, Stage::Facet(_))
 }
 
-pub(super) fn pipeline(stages: &[Document]) -> Result<Pipeline, QueryError> {
-    Ok(Pipeline { stages: score::scored(parsed(stages)?)? })
+pub(super) fn pipeline(stages: &[Document], now: DateTime) -> Result<Pipeline, QueryError> {
+    Ok(Pipeline { stages: score::scored(parsed(stages, now)?)? })
 }
 
 /// The stages; what uses the text score is not told yet of which condition.
-fn parsed(stages: &[Document]) -> Result<Vec<Stage>, QueryError> {
+fn parsed(stages: &[Document], now: DateTime) -> Result<Vec<Stage>, QueryError> {
     if stages.len() > STAGES_MAX {
         return Err(location!(7749501, "Pipeline length must be no longer than {STAGES_MAX} stages."));
     }
-    stages.iter().map(stage).collect()
+    stages.iter().map(|specification| stage(specification, now)).collect()
 }
 
-fn stage(specification: &Document) -> Result<Stage, QueryError> {
+fn stage(specification: &Document, now: DateTime) -> Result<Stage, QueryError> {
     limits::check_built(specification)?;
     let mut entries = specification.iter();
     let (Some((name, argument)), None) = (entries.next(), entries.next()) else {
@@ -63,13 +63,13 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
         ));
     };
     match name.as_str() {
-        "$match" => Ok(Stage::Match(Filter::parse(document(name, 15959, argument)?)?)),
-        "$project" => Ok(Stage::Project(Projection::parse_stage(document(name, 15969, argument)?)?)),
+        "$match" => Ok(Stage::Match(Filter::parse_at(document(name, 15959, argument)?, now)?)),
+        "$project" => Ok(Stage::Project(Projection::parse_stage(document(name, 15969, argument)?, now)?)),
         "$addFields" | "$set" => {
-            Ok(Stage::AddFields(Projection::parse_added(document(name, 40272, argument)?)?))
+            Ok(Stage::AddFields(Projection::parse_added(document(name, 40272, argument)?, now)?))
         }
         "$unset" => unset(argument),
-        "$group" => group(document(name, 15947, argument)?),
+        "$group" => group(document(name, 15947, argument)?, now),
         "$sort" => sort(document(name, 15973, argument)?),
         "$limit" => match order::as_exact_i64(argument).and_then(|count| u64::try_from(count).ok()) {
             Some(0) | None => Err(location!(15958, "the limit must be positive: {argument}")),
@@ -82,12 +82,12 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
         "$count" => count(argument),
         "$unwind" => unwind(argument),
         "$replaceRoot" => match only(name, &["newRoot"], document(name, 40229, argument)?)?.get("newRoot") {
-            Some(root) => Ok(Stage::ReplaceRoot(Expression::parse(root)?)),
+            Some(root) => Ok(Stage::ReplaceRoot(Expression::parse_at(root, now)?)),
             None => {
                 Err(location!(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field"))
             }
         },
-        "$replaceWith" => Ok(Stage::ReplaceRoot(Expression::parse(argument)?)),
+        "$replaceWith" => Ok(Stage::ReplaceRoot(Expression::parse_at(argument, now)?)),
         "$sample" => match only(name, &["size"], document(name, 28745, argument)?)?
             .get("size")
             .and_then(order::as_exact_i64)
@@ -95,9 +95,9 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
             Some(size) if size >= 0 => Ok(Stage::Sample(size.unsigned_abs())),
             _ => Err(location!(28747, "size argument to $sample must not be negative")),
         },
-        "$sortByCount" => sort_by_count(argument),
-        "$facet" => facet(document(name, 40169, argument)?),
-        "$bucket" => bucket(document(name, 40201, argument)?),
+        "$sortByCount" => sort_by_count(argument, now),
+        "$facet" => facet(document(name, 40169, argument)?, now),
+        "$bucket" => bucket(document(name, 40201, argument)?, now),
         _ if UNSUPPORTED.contains(&name.as_str()) => {
             Err(QueryError::unsupported(format!("the pipeline stage {name}")))
         }
@@ -167,17 +167,17 @@ fn count(argument: &Bson) -> Result<Stage, QueryError> {
     }
 }
 
-fn group(specification: &Document) -> Result<Stage, QueryError> {
+fn group(specification: &Document, now: DateTime) -> Result<Stage, QueryError> {
     let Some(id) = specification.get("_id") else {
         return Err(location!(15955, "a group specification must include an _id"));
     };
-    let id = Expression::parse(id)?;
+    let id = Expression::parse_at(id, now)?;
     let fields = specification.iter().filter(|(name, _)| *name != "_id");
-    let fields = fields.map(|(name, value)| group_field(name, value)).collect::<Result<_, _>>()?;
+    let fields = fields.map(|(name, value)| group_field(name, value, now)).collect::<Result<_, _>>()?;
     Ok(Stage::Group(Group { id, fields }))
 }
 
-fn group_field(name: &str, value: &Bson) -> Result<GroupField, QueryError> {
+fn group_field(name: &str, value: &Bson, now: DateTime) -> Result<GroupField, QueryError> {
     if name.contains('.') {
         return Err(location!(40235, "The field name '{name}' cannot contain '.'"));
     }
@@ -199,10 +199,10 @@ fn group_field(name: &str, value: &Bson) -> Result<GroupField, QueryError> {
         }
         (_, Bson::Array(values)) => match values.as_slice() {
             // An array of one argument stands for it.
-            [single] => Expression::parse(single)?,
+            [single] => Expression::parse_at(single, now)?,
             _ => return Err(location!(40237, "The {operator} accumulator is a unary operator")),
         },
-        (_, argument) => Expression::parse(argument)?,
+        (_, argument) => Expression::parse_at(argument, now)?,
     };
     Ok(GroupField { name: name.to_owned(), operator, argument })
 }
@@ -260,7 +260,7 @@ fn unwind(argument: &Bson) -> Result<Stage, QueryError> {
     Ok(Stage::Unwind(unwind))
 }
 
-fn sort_by_count(argument: &Bson) -> Result<Stage, QueryError> {
+fn sort_by_count(argument: &Bson, now: DateTime) -> Result<Stage, QueryError> {
     let is_expression = match argument {
         Bson::String(path) => path.starts_with('$'),
         Bson::Document(inner) => inner.keys().next().is_some_and(|name| name.starts_with('$')),
@@ -272,10 +272,10 @@ fn sort_by_count(argument: &Bson) -> Result<Stage, QueryError> {
             "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
         ));
     }
-    Ok(Stage::SortByCount(Expression::parse(argument)?))
+    Ok(Stage::SortByCount(Expression::parse_at(argument, now)?))
 }
 
-fn facet(specification: &Document) -> Result<Stage, QueryError> {
+fn facet(specification: &Document, now: DateTime) -> Result<Stage, QueryError> {
     if specification.is_empty() {
         return Err(location!(40169, "the $facet specification must be a non-empty object"));
     }
@@ -297,7 +297,7 @@ fn facet(specification: &Document) -> Result<Stage, QueryError> {
                 order::type_name(value)
             ));
         };
-        let stages = parsed(&stages)?;
+        let stages = parsed(&stages, now)?;
         if stages.iter().any(is_facet) {
             return Err(location!(40600, "$facet is not allowed to be used within a $facet stage"));
         }
@@ -306,7 +306,7 @@ fn facet(specification: &Document) -> Result<Stage, QueryError> {
     Ok(Stage::Facet(facets))
 }
 
-fn bucket(specification: &Document) -> Result<Stage, QueryError> {
+fn bucket(specification: &Document, now: DateTime) -> Result<Stage, QueryError> {
     for name in specification.keys() {
         if !matches!(name.as_str(), "groupBy" | "boundaries" | "default" | "output") {
             return Err(location!(40197, "Unrecognized option to $bucket: {name}."));
@@ -319,7 +319,7 @@ fn bucket(specification: &Document) -> Result<Stage, QueryError> {
     let Bson::Array(boundaries) = boundaries else {
         return Err(location!(40200, "The $bucket 'boundaries' field must be an array of values"));
     };
-    let boundaries = boundaries.iter().map(constant).collect::<Result<Vec<_>, _>>()?;
+    let boundaries = boundaries.iter().map(|value| constant(value, now)).collect::<Result<Vec<_>, _>>()?;
     if boundaries.len() < 2 {
         return Err(location!(40192, "The $bucket 'boundaries' field must have at least 2 values"));
     }
@@ -339,7 +339,7 @@ fn bucket(specification: &Document) -> Result<Stage, QueryError> {
             }
         }
     }
-    let default = specification.get("default").map(constant).transpose()?;
+    let default = specification.get("default").map(|value| constant(value, now)).transpose()?;
     let output = match specification.get("output") {
         None => vec![GroupField {
             name: "count".to_owned(),
@@ -347,16 +347,16 @@ fn bucket(specification: &Document) -> Result<Stage, QueryError> {
             argument: Expression::literal(Bson::Int32(1)),
         }],
         Some(Bson::Document(fields)) => {
-            fields.iter().map(|(name, value)| group_field(name, value)).collect::<Result<_, _>>()?
+            fields.iter().map(|(name, value)| group_field(name, value, now)).collect::<Result<_, _>>()?
         }
         Some(_) => return Err(location!(40196, "The $bucket 'output' field must be an object")),
     };
-    Ok(Stage::Bucket(Bucket { group_by: Expression::parse(group_by)?, boundaries, default, output }))
+    Ok(Stage::Bucket(Bucket { group_by: Expression::parse_at(group_by, now)?, boundaries, default, output }))
 }
 
 /// A value that must not depend on the document.
-fn constant(value: &Bson) -> Result<Bson, QueryError> {
-    Expression::parse(value)?
+fn constant(value: &Bson, now: DateTime) -> Result<Bson, QueryError> {
+    Expression::parse_at(value, now)?
         .constant()
         .cloned()
         .ok_or_else(|| location!(40191, "The $bucket 'boundaries' and 'default' must be constant values"))

@@ -39,7 +39,10 @@ pub(super) fn apply<'p>(
         Stage::Skip(count) => Box::new(skip(input, *count)),
         Stage::Sort(sort) => {
             let kept = kept_by(following);
-            lazy(move || sorted(input, sort, kept, workspace).map(documents_of))
+            lazy(move || {
+                let sorted = sorted(input, sort, kept, workspace.clone())?;
+                Ok(documents_of(sorted, workspace))
+            })
         }
         Stage::Count(name) => deferred(move || count(input, name)),
         Stage::Group(group) => lazy(move || group::group(input, group, &workspace)),
@@ -86,10 +89,11 @@ fn lazy<'p>(run: impl FnOnce() -> Result<Stream<'p>, QueryError> + 'p) -> Stream
 }
 
 /// The documents of a sort. After an error there are no more.
-fn documents_of<'p>(sorted: Sorted) -> Stream<'p> {
+fn documents_of<'p>(sorted: Sorted, workspace: Workspace) -> Stream<'p> {
     let mut sorted = Some(sorted);
     Box::new(std::iter::from_fn(move || {
-        let next = sorted.as_mut()?.next();
+        let from = sorted.as_mut()?;
+        let next = workspace.pause().and_then(|()| from.next());
         if next.is_err() {
             sorted = None;
         }
@@ -127,11 +131,19 @@ fn sorted(
     kept: Option<usize>,
     workspace: Workspace,
 ) -> Result<Sorted, QueryError> {
-    let mut sorter = Sorter::new(sort.clone(), kept, workspace);
+    let mut sorter = Sorter::new(sort.clone(), kept, workspace.clone());
     for (place, document) in input.enumerate() {
-        sorter.push(document?, place as u64)?;
+        let mut more = sorter.push(document?, place as u64)?;
+        while more {
+            workspace.pause()?;
+            more = sorter.advance()?;
+        }
     }
-    sorter.finish()
+    let mut sorted = sorter.finish()?;
+    while sorted.open()? {
+        workspace.pause()?;
+    }
+    Ok(sorted)
 }
 
 fn count(input: Stream<'_>, name: &str) -> Result<Vec<Document>, QueryError> {
@@ -163,7 +175,8 @@ fn sort_by_count<'p>(
     };
     let by_count = Sort::by(vec![SortKey { path: "count".to_owned(), descending: true }]);
     let groups = group::group(input, &counted, &workspace)?;
-    sorted(groups, &by_count, None, workspace).map(documents_of)
+    let sorted = sorted(groups, &by_count, None, workspace.clone())?;
+    Ok(documents_of(sorted, workspace))
 }
 
 fn facet(
@@ -180,7 +193,8 @@ fn facet(
     for (name, pipeline) in facets {
         let mut output = Vec::new();
         let mut bytes = 0_usize;
-        for made in pipeline.stream_in(documents.documents(), workspace) {
+        let input = documents.documents().map(|document| workspace.pause().and(document));
+        for made in pipeline.stream_in(input, workspace) {
             let made = made?;
             bytes = bytes.saturating_add(limits::check_built(&made)?);
             if bytes > super::MADE_BYTES_MAX {

@@ -4,7 +4,7 @@ use super::{Action, Field, Mode, Projection, path};
 use crate::error::location;
 use crate::expression::{self, Expression};
 use crate::{QueryError, filter, order, text};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 /// Whose projection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,11 @@ pub(super) enum Dialect {
 /// A path and what is asked of it.
 type Entry = (String, Action);
 
-pub(super) fn projection(specification: &Document, dialect: Dialect) -> Result<Projection, QueryError> {
+pub(super) fn projection(
+    specification: &Document,
+    dialect: Dialect,
+    now: DateTime,
+) -> Result<Projection, QueryError> {
     if specification.is_empty() {
         if dialect == Dialect::Stage {
             return Err(location!(
@@ -27,7 +31,7 @@ pub(super) fn projection(specification: &Document, dialect: Dialect) -> Result<P
         return Ok(Projection { mode: Mode::Exclude, fields: Vec::new() });
     }
     let mut entries = Vec::new();
-    flatten("", specification, dialect, &mut entries)?;
+    flatten("", specification, (dialect, now), &mut entries)?;
     let mode = mode(&entries)?;
     let id = entries.iter().any(|(path, _)| path == "_id" || path.starts_with("_id."));
     if mode == Mode::Include && !id {
@@ -45,7 +49,7 @@ pub(super) fn projection(specification: &Document, dialect: Dialect) -> Result<P
     Ok(Projection { mode, fields })
 }
 
-pub(super) fn added(specification: &Document) -> Result<Projection, QueryError> {
+pub(super) fn added(specification: &Document, now: DateTime) -> Result<Projection, QueryError> {
     if specification.is_empty() {
         return Err(location!(
             40177,
@@ -53,7 +57,7 @@ pub(super) fn added(specification: &Document) -> Result<Projection, QueryError> 
         ));
     }
     let mut entries = Vec::new();
-    flatten_added("", specification, &mut entries)?;
+    flatten_added("", specification, now, &mut entries)?;
     let mut fields = Vec::new();
     for (path, action) in entries {
         let components: Vec<&str> = path.split('.').collect();
@@ -71,7 +75,12 @@ fn is_operator(document: &Document) -> bool {
     document.keys().next().is_some_and(|name| name.starts_with('$'))
 }
 
-fn flatten_added(prefix: &str, specification: &Document, out: &mut Vec<Entry>) -> Result<(), QueryError> {
+fn flatten_added(
+    prefix: &str,
+    specification: &Document,
+    now: DateTime,
+    out: &mut Vec<Entry>,
+) -> Result<(), QueryError> {
     for (name, value) in specification {
         let path = join(prefix, name);
         path::check(&path)?;
@@ -79,9 +88,9 @@ fn flatten_added(prefix: &str, specification: &Document, out: &mut Vec<Entry>) -
         match value {
             value if text::is_score(value)? => out.push((path, Action::TextScore(None))),
             Bson::Document(inner) if !inner.is_empty() && !is_operator(inner) => {
-                flatten_added(&path, inner, out)?;
+                flatten_added(&path, inner, now, out)?;
             }
-            value => out.push((path, Action::Compute(Expression::parse(value)?))),
+            value => out.push((path, Action::Compute(Expression::parse_at(value, now)?))),
         }
     }
     Ok(())
@@ -97,7 +106,7 @@ fn refuse_dollar(path: &str) -> Result<(), QueryError> {
 fn flatten(
     prefix: &str,
     specification: &Document,
-    dialect: Dialect,
+    (dialect, now): (Dialect, DateTime),
     out: &mut Vec<Entry>,
 ) -> Result<(), QueryError> {
     for (name, value) in specification {
@@ -119,9 +128,9 @@ fn flatten(
                 ));
             }
             value if text::is_score(value)? => Action::TextScore(None),
-            Bson::Document(inner) if is_operator(inner) => operator(&path, inner, dialect)?,
+            Bson::Document(inner) if is_operator(inner) => operator(&path, inner, (dialect, now))?,
             Bson::Document(inner) => {
-                flatten(&path, inner, dialect, out)?;
+                flatten(&path, inner, (dialect, now), out)?;
                 continue;
             }
             Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => {
@@ -131,14 +140,18 @@ fn flatten(
                     Action::Exclude
                 }
             }
-            value => Action::Compute(Expression::parse(value)?),
+            value => Action::Compute(Expression::parse_at(value, now)?),
         };
         out.push((path, action));
     }
     Ok(())
 }
 
-fn operator(path: &str, operator: &Document, dialect: Dialect) -> Result<Action, QueryError> {
+fn operator(
+    path: &str,
+    operator: &Document,
+    (dialect, now): (Dialect, DateTime),
+) -> Result<Action, QueryError> {
     let slice = operator.get("$slice").filter(|_| dialect == Dialect::Find && operator.len() == 1);
     if let Some(argument) = slice
         && let Some(action) = find_slice(argument)?
@@ -153,7 +166,7 @@ fn operator(path: &str, operator: &Document, dialect: Dialect) -> Result<Action,
         }
         return Ok(Action::ElemMatch(filter::element_match(path, argument)?));
     }
-    Ok(Action::Compute(Expression::parse(&Bson::Document(operator.clone()))?))
+    Ok(Action::Compute(Expression::parse_at(&Bson::Document(operator.clone()), now)?))
 }
 
 /// The `$slice` of a find, unless its argument is that of the expression of the same name.

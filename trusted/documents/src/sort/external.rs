@@ -1,4 +1,7 @@
 //! Sorting more documents than fit memory: sorted runs are spilled and merged.
+//!
+//! Nothing here takes longer than a step: documents are sorted a chunk at a time and merged as they are asked for, and what moves
+//! many of them is done step by step ([`Sorter::advance`], [`Sorted::open`]), between which others may have the processor.
 
 use super::Sort;
 use crate::QueryError;
@@ -12,6 +15,12 @@ use std::sync::Arc;
 const RUNS_MAX: usize = 128;
 /// Documents beyond a limit that are gathered before the rest is cut off.
 const SLACK: usize = 1024;
+/// Documents that are sorted at a time; chunks of so many are merged.
+const CHUNK: usize = 512;
+/// Most documents that a step moves, and most runs that it opens.
+const STEP: usize = 128;
+/// Bytes after which it ends, too.
+const STEP_BYTES: usize = 256 * 1024;
 
 /// A document, what it is sorted by, and its place among equals.
 struct Keyed {
@@ -22,7 +31,8 @@ struct Keyed {
 }
 
 fn compare(sort: &Sort, left: &Keyed, right: &Keyed) -> Ordering {
-    sort.compare_values(&left.values, &right.values).then_with(|| left.place.cmp(&right.place))
+    sort.compare_values(&left.values, &right.values)
+        .then_with(|| sort.compare_places(left.place, right.place))
 }
 
 /// Takes documents in any order.
@@ -31,111 +41,339 @@ pub struct Sorter {
     /// Documents after which nothing is wanted.
     kept: Option<usize>,
     workspace: Workspace,
-    held: Vec<Keyed>,
+    /// The last ones, in no order.
+    chunk: Vec<Keyed>,
+    /// Those before, each list in order.
+    chunks: Vec<VecDeque<Keyed>>,
+    held: usize,
     held_bytes: usize,
     share: Held,
     runs: Vec<Arc<dyn Run>>,
+    due: Option<Due>,
+}
+
+/// What is to be done before there is room for more.
+enum Due {
+    /// What is beyond those wanted is found, by finding the others.
+    Cut { from: Merge, first: VecDeque<Keyed> },
+    /// That is let go.
+    LetGo(Vec<Source>),
+    /// What is held, or what many runs have, becomes a run.
+    Write { from: Merge, run: Box<dyn RunWriter> },
 }
 
 impl Sorter {
     /// A sorter of which at most the first `kept` documents are wanted.
     #[must_use]
     pub fn new(sort: Sort, kept: Option<usize>, workspace: Workspace) -> Self {
-        let (share, held, runs) = (Held::new(&workspace), Vec::new(), Vec::new());
-        Self { sort: Arc::new(sort), kept, workspace, held, held_bytes: 0, share, runs }
+        let share = Held::new(&workspace);
+        Self {
+            sort: Arc::new(sort),
+            kept,
+            workspace,
+            chunk: Vec::new(),
+            chunks: Vec::new(),
+            held: 0,
+            held_bytes: 0,
+            share,
+            runs: Vec::new(),
+            due: None,
+        }
     }
 
-    /// Adds a document; of equal ones that of the lower place comes first.
+    /// Adds a document; of equal ones that of the lower place comes first. True if something is to be done before the next
+    /// ([`Self::advance`]); else the next does it.
     ///
     /// # Errors
-    /// 292 if it does not fit and nothing may be spilled; 14031 if it cannot be.
-    pub fn push(&mut self, document: Document, place: u64) -> Result<(), QueryError> {
+    /// 292 if it does not fit and nothing may be spilled; 14031 if it cannot be; 2 as [`Sort::values`].
+    pub fn push(&mut self, document: Document, place: u64) -> Result<bool, QueryError> {
+        while self.advance()? {}
         let bytes = held_bytes(&document)?;
+        self.held += 1;
         self.held_bytes = self.held_bytes.saturating_add(bytes);
-        self.held.push(Keyed { values: self.sort.values(&document), place, bytes, document });
-        let mut full = !self.share.fits(self.held_bytes);
-        if let Some(kept) = self.kept
-            && (full || self.held.len() >= kept.saturating_mul(2).saturating_add(SLACK))
-        {
-            self.sort_held();
-            self.held.truncate(kept);
-            self.held_bytes = self.held.iter().map(|keyed| keyed.bytes).sum();
-            full = !self.share.fits(self.held_bytes);
+        self.chunk.push(Keyed { values: self.sort.values(&document)?, place, bytes, document });
+        if self.chunk.len() >= CHUNK {
+            self.close_chunk();
         }
-        if full { self.spill() } else { Ok(()) }
+        let is_full = !self.share.fits(self.held_bytes);
+        let kept = self.kept.unwrap_or(usize::MAX);
+        let beyond = self.held >= kept.saturating_mul(2).saturating_add(SLACK);
+        if beyond || (is_full && self.held > kept) {
+            self.due = Some(Due::Cut { from: self.merge_held(), first: VecDeque::new() });
+        } else if is_full {
+            self.spill()?;
+        }
+        Ok(self.due.is_some())
     }
 
-    fn sort_held(&mut self) {
-        let sort = &self.sort;
-        self.held.sort_by(|left, right| compare(sort, left, right));
+    fn close_chunk(&mut self) {
+        let (sort, mut chunk) = (&self.sort, std::mem::take(&mut self.chunk));
+        chunk.sort_by(|left, right| compare(sort, left, right));
+        if !chunk.is_empty() {
+            self.chunks.push(chunk.into());
+        }
     }
 
-    /// Writes what is held as a run.
+    /// All that is held.
+    fn merge_held(&mut self) -> Merge {
+        self.close_chunk();
+        Merge::new(&self.sort, self.chunks.drain(..).map(Source::Held).collect())
+    }
+
+    /// Begins to write what is held as a run.
     fn spill(&mut self) -> Result<(), QueryError> {
-        let mut writer = self.workspace.run("a sort")?;
-        self.sort_held();
-        for keyed in self.held.drain(..) {
-            write(&mut *writer, &keyed)?;
-        }
-        self.held_bytes = 0;
-        self.share.let_go();
-        self.runs.push(writer.finish()?);
-        if self.runs.len() >= RUNS_MAX {
-            let mut merged = self.merge(VecDeque::new())?;
-            let mut writer = self.workspace.run("a sort")?;
-            while let Some(keyed) = merged.next_keyed()? {
-                write(&mut *writer, &keyed)?;
-            }
-            self.runs.push(writer.finish()?);
-        }
+        let run = self.workspace.run("a sort")?;
+        self.due = Some(Due::Write { from: self.merge_held(), run });
         Ok(())
     }
 
-    fn merge(&mut self, held: VecDeque<Keyed>) -> Result<Sorted, QueryError> {
-        let mut sorted = Sorted {
-            sort: Arc::clone(&self.sort),
-            workspace: self.workspace.clone(),
-            left: self.kept.unwrap_or(usize::MAX),
-            held,
-            share: Held::new(&self.workspace),
-            heads: BinaryHeap::new(),
-            runs: self.runs.drain(..).map(Run::reader).collect(),
-        };
-        for run in 0..sorted.runs.len() {
-            sorted.refill(run)?;
+    /// Does a step of what is to be done; true if there is more.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn advance(&mut self) -> Result<bool, QueryError> {
+        let Some(due) = self.due.take() else { return Ok(false) };
+        match due {
+            Due::Cut { mut from, mut first } => {
+                let kept = self.kept.unwrap_or(usize::MAX);
+                let most = kept.saturating_sub(first.len());
+                let ended = from.step(most, &mut |keyed| {
+                    first.push_back(keyed);
+                    Ok(())
+                })?;
+                if ended || first.len() >= kept {
+                    self.held = first.len();
+                    self.held_bytes = first.iter().map(|keyed| keyed.bytes).sum();
+                    self.chunks.push(first);
+                    self.due = Some(Due::LetGo(from.sources));
+                } else {
+                    self.due = Some(Due::Cut { from, first });
+                }
+            }
+            Due::LetGo(mut sources) => {
+                if sources.pop().is_some() {
+                    self.due = Some(Due::LetGo(sources));
+                } else if !self.share.fits(self.held_bytes) {
+                    self.spill()?;
+                }
+            }
+            Due::Write { mut from, mut run } => {
+                if from.step(usize::MAX, &mut |keyed| write(&mut *run, &keyed))? {
+                    self.written(run)?;
+                } else {
+                    self.due = Some(Due::Write { from, run });
+                }
+            }
         }
-        Ok(sorted)
+        Ok(self.due.is_some())
+    }
+
+    /// Takes in a run that is whole. When there are many they become one.
+    fn written(&mut self, run: Box<dyn RunWriter>) -> Result<(), QueryError> {
+        (self.held, self.held_bytes) = (0, 0);
+        self.share.let_go();
+        self.runs.push(run.finish()?);
+        if self.runs.len() >= RUNS_MAX {
+            let runs = self.runs.drain(..).map(|run| Source::Run(run.reader())).collect();
+            let run = self.workspace.run("a sort")?;
+            self.due = Some(Due::Write { from: Merge::new(&self.sort, runs), run });
+        }
+        Ok(())
     }
 
     /// Ends the adding.
     ///
     /// # Errors
-    /// 14031 if what was spilled cannot be read back.
+    /// As [`Self::push`], for what is still to be done.
     pub fn finish(mut self) -> Result<Sorted, QueryError> {
-        self.sort_held();
-        let held = std::mem::take(&mut self.held).into();
-        let mut sorted = self.merge(held)?;
-        std::mem::swap(&mut sorted.share, &mut self.share);
-        Ok(sorted)
+        while self.advance()? {}
+        let mut merge = self.merge_held();
+        merge.sources.extend(self.runs.drain(..).map(|run| Source::Run(run.reader())));
+        let (left, held_bytes) = (self.kept.unwrap_or(usize::MAX), self.held_bytes);
+        Ok(Sorted { workspace: self.workspace, left, held_bytes, share: self.share, merge, going: None })
     }
 }
 
 /// The documents in order.
 pub struct Sorted {
-    sort: Arc<Sort>,
     workspace: Workspace,
     left: usize,
-    held: VecDeque<Keyed>,
+    held_bytes: usize,
     /// For those held.
     share: Held,
-    heads: BinaryHeap<Head>,
-    runs: Vec<Box<dyn RunReader>>,
+    merge: Merge,
+    going: Option<Going>,
 }
 
-/// The next document of a run; the greatest is the first in order.
+impl Sorted {
+    /// Opens some of what is to be merged; true if there is more of it. Who asks for the first document does the rest.
+    ///
+    /// # Errors
+    /// 14031 if it cannot be read back.
+    pub fn open(&mut self) -> Result<bool, QueryError> {
+        self.merge.open()
+    }
+
+    /// The next document; none at the end.
+    ///
+    /// # Errors
+    /// 14031 if it cannot be read back.
+    #[allow(clippy::should_implement_trait, reason = "an iterator would have to go on after an error")]
+    pub fn next(&mut self) -> Result<Option<Document>, QueryError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        while self.going.is_some() && self.let_go()? {}
+        while self.merge.open()? {}
+        let Some((keyed, was_held)) = self.merge.next()? else { return Ok(None) };
+        if was_held {
+            self.held_bytes = self.held_bytes.saturating_sub(keyed.bytes);
+        }
+        Ok(Some(keyed.document))
+    }
+
+    /// Bytes of the documents held in memory, but for one of each run.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Does a step of spilling what is held in memory, for a time in which nobody asks for more; true if there is more of it.
+    /// Without somewhere to spill to it stays.
+    ///
+    /// # Errors
+    /// 14031 if it cannot be spilled.
+    pub fn let_go(&mut self) -> Result<bool, QueryError> {
+        let mut going = match self.going.take() {
+            Some(going) => going,
+            None if self.held_bytes == 0 || self.workspace.spill.is_none() => return Ok(false),
+            None => {
+                let run = self.workspace.run("a sort")?;
+                Going { from: self.merge.take_held(), left: self.left, run }
+            }
+        };
+        let Going { from, left, run } = &mut going;
+        let most = *left;
+        let ended = from.step(most, &mut |keyed| {
+            *left = left.saturating_sub(1);
+            write(&mut **run, &keyed)
+        })?;
+        if !ended && going.left > 0 {
+            self.going = Some(going);
+            return Ok(true);
+        }
+        self.held_bytes = 0;
+        self.share.let_go();
+        self.merge.sources.push(Source::Run(going.run.finish()?.reader()));
+        Ok(false)
+    }
+}
+
+/// What was held in memory, on its way to a run.
+struct Going {
+    from: Merge,
+    /// Documents that may still be wanted.
+    left: usize,
+    run: Box<dyn RunWriter>,
+}
+
+/// Documents of one order.
+enum Source {
+    Held(VecDeque<Keyed>),
+    Run(Box<dyn RunReader>),
+}
+
+impl Source {
+    fn next(&mut self, sort: &Sort) -> Result<Option<Keyed>, QueryError> {
+        match self {
+            Self::Held(held) => Ok(held.pop_front()),
+            Self::Run(run) => run.next()?.map(|record| read(sort, &record)).transpose(),
+        }
+    }
+}
+
+/// Several sources as one.
+struct Merge {
+    sort: Arc<Sort>,
+    sources: Vec<Source>,
+    /// Of those before, the next document of each is among the heads.
+    opened: usize,
+    heads: BinaryHeap<Head>,
+}
+
+impl Merge {
+    fn new(sort: &Arc<Sort>, sources: Vec<Source>) -> Self {
+        Self { sort: Arc::clone(sort), sources, opened: 0, heads: BinaryHeap::new() }
+    }
+
+    /// Opens some of the sources; true if there are more.
+    fn open(&mut self) -> Result<bool, QueryError> {
+        let most = self.opened.saturating_add(STEP).min(self.sources.len());
+        while self.opened < most {
+            self.refill(self.opened)?;
+            self.opened += 1;
+        }
+        Ok(self.opened < self.sources.len())
+    }
+
+    /// The next document, and whether it was held in memory; the sources are open.
+    fn next(&mut self) -> Result<Option<(Keyed, bool)>, QueryError> {
+        let Some(head) = self.heads.pop() else { return Ok(None) };
+        self.refill(head.source)?;
+        let was_held = matches!(self.sources.get(head.source), Some(Source::Held(_)));
+        Ok(Some((head.keyed, was_held)))
+    }
+
+    fn refill(&mut self, source: usize) -> Result<(), QueryError> {
+        let next = self.sources.get_mut(source).map_or(Ok(None), |from| from.next(&self.sort))?;
+        self.heads.extend(next.map(|keyed| Head { sort: Arc::clone(&self.sort), source, keyed }));
+        Ok(())
+    }
+
+    /// Hands on at most so many documents, and no more than a step has; true at their end.
+    fn step(
+        &mut self,
+        most: usize,
+        each: &mut impl FnMut(Keyed) -> Result<(), QueryError>,
+    ) -> Result<bool, QueryError> {
+        if self.open()? {
+            return Ok(false);
+        }
+        let mut bytes = 0;
+        for _ in 0..most.min(STEP) {
+            let Some((keyed, _)) = self.next()? else { return Ok(true) };
+            bytes += keyed.bytes;
+            each(keyed)?;
+            if bytes >= STEP_BYTES {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes out what is held in memory.
+    fn take_held(&mut self) -> Self {
+        let is_held = |source: &Source| matches!(source, Source::Held(_));
+        let (mut of_held, mut of_runs) = (BinaryHeap::new(), BinaryHeap::new());
+        for head in self.heads.drain() {
+            let of_memory = self.sources.get(head.source).is_some_and(is_held);
+            if of_memory { of_held.push(head) } else { of_runs.push(head) }
+        }
+        self.heads = of_runs;
+        let sources = self.sources.iter_mut().map(|source| match source {
+            Source::Held(held) => Source::Held(std::mem::take(held)),
+            Source::Run(_) => Source::Held(VecDeque::new()),
+        });
+        let sources = sources.collect();
+        Self { sort: Arc::clone(&self.sort), sources, opened: self.opened, heads: of_held }
+    }
+}
+
+/// The next document of a source; the greatest is the first in order.
 struct Head {
     sort: Arc<Sort>,
-    run: usize,
+    source: usize,
     keyed: Keyed,
 }
 
@@ -159,70 +397,6 @@ impl PartialEq for Head {
 
 impl Eq for Head {}
 
-impl Sorted {
-    /// The next document; none at the end.
-    ///
-    /// # Errors
-    /// 14031 if it cannot be read back.
-    #[allow(clippy::should_implement_trait, reason = "an iterator would have to go on after an error")]
-    pub fn next(&mut self) -> Result<Option<Document>, QueryError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        Ok(self.next_keyed()?.map(|keyed| keyed.document))
-    }
-
-    /// Bytes of the documents held in memory.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.held.iter().map(|keyed| keyed.bytes).sum()
-    }
-
-    /// Spills what is held in memory, for a time in which nobody asks for more. Without somewhere to spill to it stays.
-    ///
-    /// # Errors
-    /// 14031 if it cannot be spilled.
-    pub fn let_go(&mut self) -> Result<(), QueryError> {
-        if self.held.is_empty() || self.workspace.spill.is_none() {
-            return Ok(());
-        }
-        let mut writer = self.workspace.run("a sort")?;
-        for keyed in self.held.iter().take(self.left) {
-            write(&mut *writer, keyed)?;
-        }
-        self.held = VecDeque::new();
-        self.share.let_go();
-        self.runs.push(writer.finish()?.reader());
-        self.refill(self.runs.len() - 1)
-    }
-
-    fn next_keyed(&mut self) -> Result<Option<Keyed>, QueryError> {
-        let from_run = match (self.held.front(), self.heads.peek()) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some(held), Some(head)) => compare(&self.sort, &head.keyed, held).is_lt(),
-        };
-        if !from_run {
-            return Ok(self.held.pop_front());
-        }
-        let Some(head) = self.heads.pop() else {
-            return Ok(None);
-        };
-        self.refill(head.run)?;
-        Ok(Some(head.keyed))
-    }
-
-    fn refill(&mut self, run: usize) -> Result<(), QueryError> {
-        let record = self.runs.get_mut(run).map_or(Ok(None), |reader| reader.next())?;
-        if let Some(record) = record {
-            let keyed = read(&self.sort, &record)?;
-            self.heads.push(Head { sort: Arc::clone(&self.sort), run, keyed });
-        }
-        Ok(())
-    }
-}
-
 fn write(writer: &mut dyn RunWriter, keyed: &Keyed) -> Result<(), QueryError> {
     let mut record = keyed.place.to_le_bytes().to_vec();
     record.extend(encode(&keyed.document)?);
@@ -235,5 +409,5 @@ fn read(sort: &Sort, record: &[u8]) -> Result<Keyed, QueryError> {
         .ok_or_else(|| QueryError::invalid_bson("a spilled record is too short"))?;
     let bytes = document.len();
     let document = decode(document)?;
-    Ok(Keyed { values: sort.values(&document), place: u64::from_le_bytes(*place), bytes, document })
+    Ok(Keyed { values: sort.values(&document)?, place: u64::from_le_bytes(*place), bytes, document })
 }

@@ -5,6 +5,7 @@ use crate::pipeline::Pipeline;
 use crate::sort::Sort;
 use crate::sort::external::Sorter;
 use bson::{Bson, doc};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs in memory, counted.
@@ -15,6 +16,15 @@ pub(crate) struct Heap(pub(crate) AtomicUsize);
 struct HeapRun(Vec<Vec<u8>>);
 
 struct HeapReader(Arc<HeapRun>, usize);
+
+/// Records that runs in memory took and gave, of all tests on this thread.
+fn moved() -> usize {
+    MOVED.with(Cell::get)
+}
+
+thread_local! {
+    static MOVED: Cell<usize> = const { Cell::new(0) };
+}
 
 pub(crate) struct Runs(pub(crate) Arc<Heap>);
 
@@ -27,6 +37,7 @@ impl Spill for Runs {
 
 impl RunWriter for HeapRun {
     fn append(&mut self, record: &[u8]) -> Result<(), QueryError> {
+        MOVED.set(moved() + 1);
         self.0.push(record.to_vec());
         Ok(())
     }
@@ -43,6 +54,7 @@ impl Run for HeapRun {
 
 impl RunReader for HeapReader {
     fn next(&mut self) -> Result<Option<Vec<u8>>, QueryError> {
+        MOVED.set(moved() + 1);
         self.1 += 1;
         Ok(self.0.0.get(self.1 - 1).cloned())
     }
@@ -51,7 +63,7 @@ impl RunReader for HeapReader {
 pub(crate) fn small() -> (Workspace, Arc<Heap>) {
     let heap = Arc::new(Heap::default());
     let spill: Arc<dyn Spill> = Arc::new(Runs(Arc::clone(&heap)));
-    (Workspace { memory_bytes: 500, spill: Some(spill), pool: None }, heap)
+    (Workspace { memory_bytes: 500, spill: Some(spill), pool: None, pause: None }, heap)
 }
 
 fn documents(count: i32) -> Vec<Document> {
@@ -73,14 +85,95 @@ fn spilled_sorts_equal_those_in_memory() {
         while let Some(document) = sorted.next().expect("read back") {
             found.push(document);
             if found.len() == 3 {
-                sorted.let_go().expect("room");
+                while sorted.let_go().expect("room") {}
                 assert_eq!(sorted.held_bytes(), 0);
             }
         }
-        let mut wanted = sort.sort(documents(count));
+        let mut wanted = sort.sort(documents(count)).unwrap();
         wanted.truncate(kept.unwrap_or(usize::MAX));
         assert_eq!(found, wanted, "{count} {kept:?}");
         assert_eq!(heap.0.load(Ordering::SeqCst) > 128, count == 3000 && kept != Some(5), "{count} {kept:?}");
+    }
+}
+
+/// Most records that one call of a sort may move: a step's, each read and written, and one for each run that is opened.
+const MOVED_MAX: usize = 3 * 128;
+
+#[test]
+fn no_call_of_a_sort_moves_more_than_a_step() {
+    for (count, kept) in [(30_000, None), (30_000, Some(5000)), (5000, Some(400))] {
+        let (workspace, _) = small();
+        let workspace = Workspace { memory_bytes: 20_000, ..workspace };
+        let sort = Sort::parse(&doc! { "a": -1, "b": 1 }).unwrap();
+        let mut sorter = Sorter::new(sort.clone(), kept, workspace);
+        let (mut before, mut most) = (moved(), 0);
+        let mut step = || {
+            most = most.max(moved() - before);
+            before = moved();
+        };
+        let mut steps = 0;
+        for (place, document) in documents(count).into_iter().enumerate() {
+            let mut more = sorter.push(document, place as u64).unwrap();
+            step();
+            while more {
+                more = sorter.advance().unwrap();
+                steps += 1;
+                step();
+            }
+        }
+        let mut sorted = sorter.finish().unwrap();
+        step();
+        while sorted.open().unwrap() {
+            step();
+        }
+        let mut found = Vec::new();
+        while let Some(document) = sorted.next().unwrap() {
+            step();
+            found.push(document);
+            while found.len() == 10 && sorted.let_go().unwrap() {
+                step();
+            }
+        }
+        let mut wanted = sort.sort(documents(count)).unwrap();
+        wanted.truncate(kept.unwrap_or(usize::MAX));
+        assert_eq!(found, wanted);
+        assert!(most <= MOVED_MAX, "{most} records in one call");
+        assert!(steps > 10, "{steps}");
+    }
+}
+
+/// Counts how often it is asked, and says after so often that nobody waits.
+struct Asked(AtomicUsize, usize);
+
+impl Pause for Asked {
+    fn pause(&self) -> Result<(), QueryError> {
+        let asked = self.0.fetch_add(1, Ordering::SeqCst);
+        if asked < self.1 { Ok(()) } else { Err(QueryError::new(11601, "Interrupted", "nobody waits")) }
+    }
+}
+
+#[test]
+fn stages_that_hold_documents_pause_between_steps() {
+    for stages in [
+        vec![doc! { "$sort": { "a": 1 } }, doc! { "$match": { "a": -1 } }],
+        vec![doc! { "$sortByCount": "$_id" }, doc! { "$match": { "a": -1 } }],
+        vec![doc! { "$group": { "_id": "$_id" } }, doc! { "$match": { "a": -1 } }],
+        vec![doc! { "$facet": { "x": [{ "$match": { "a": -1 } }] } }],
+    ] {
+        let pipeline = Pipeline::parse(&stages).unwrap();
+        let run = |most| {
+            let asked = Arc::new(Asked(AtomicUsize::new(0), most));
+            let pause = Some(Arc::clone(&asked) as Arc<dyn Pause>);
+            let workspace = Workspace { memory_bytes: 20_000, pause, ..small().0 };
+            let before = moved();
+            let outcome = pipeline.run_in(documents(20_000).into_iter().map(Ok), &workspace).map(drop);
+            (asked.0.load(Ordering::SeqCst), outcome.map_err(|error| error.code), moved() - before)
+        };
+        let (asked, outcome, moved) = run(usize::MAX);
+        assert_eq!(outcome, Ok(()), "{stages:?}");
+        assert!(asked >= moved / MOVED_MAX && asked > 20, "{asked} for {moved}: {stages:?}");
+        let (_, outcome, _) = run(asked / 2);
+        assert_eq!(outcome, Err(11601), "{stages:?}");
     }
 }
 
@@ -120,7 +213,7 @@ fn spilled_pipelines_equal_those_in_memory() {
         assert_eq!(found, whole, "{stages:?}");
         let grouped_by_nothing = stages == [doc! { "$group": { "_id": null, "n": { "$sum": 1 } } }];
         assert_eq!(heap.0.load(Ordering::SeqCst) == 0, grouped_by_nothing, "{stages:?}");
-        let alone = Workspace { memory_bytes: 500, spill: None, pool: None };
+        let alone = Workspace { memory_bytes: 500, spill: None, pool: None, pause: None };
         let input = documents(2000).into_iter().map(Ok);
         let refused = pipeline.run_in(input, &alone).err().map(|error| error.code);
         assert_eq!(refused, (!grouped_by_nothing).then_some(292), "{stages:?}");
@@ -164,6 +257,7 @@ fn work_spills_when_others_leave_little_and_gives_back_what_it_had() {
                 memory_bytes: 10_000_000,
                 spill: Some(Arc::new(Runs(Arc::clone(&heap)))),
                 pool: Some(Arc::clone(&pool) as Arc<dyn Pool>),
+                pause: None,
             };
             let mut result = pipeline.run_in(documents.iter().cloned().map(Ok), &workspace).unwrap();
             assert!(spills || *pool.0.lock().unwrap() < left, "what is held is taken");

@@ -16,11 +16,11 @@ impl ArrayFilters {
     /// Reads the filters; each names one identifier.
     ///
     /// # Errors
-    /// 9 `FailedToParse` for a filter without or with several identifiers, or a duplicate.
+    /// 9 `FailedToParse` for a filter without or with several identifiers, or a duplicate; 224 for an `$expr`.
     pub fn parse(filters: &[Document]) -> Result<Self, QueryError> {
         let mut parsed: Vec<(String, Filter)> = Vec::with_capacity(filters.len());
         for filter in filters {
-            let parsed_filter = Filter::parse(filter)?;
+            let parsed_filter = Filter::of_updated(filter)?;
             let mut identifiers = Vec::new();
             collect(filter, &mut identifiers);
             identifiers.dedup();

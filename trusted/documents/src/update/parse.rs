@@ -20,12 +20,12 @@ pub(super) fn check_replacement(replacement: &Document) -> Result<(), QueryError
     }
 }
 
-pub(super) fn pipeline(stages: &[Bson]) -> Result<Pipeline, QueryError> {
+pub(super) fn pipeline(stages: &[Bson], now: DateTime) -> Result<Pipeline, QueryError> {
     let documents: Option<Vec<Document>> = stages.iter().map(|stage| stage.as_document().cloned()).collect();
     let Some(documents) = documents else {
         return Err(QueryError::type_mismatch("Each element of the 'pipeline' array must be an object"));
     };
-    let pipeline = Pipeline::parse(&documents)?;
+    let pipeline = Pipeline::parse_at(&documents, now)?;
     let allowed =
         |stage: &Stage| matches!(stage, Stage::AddFields(_) | Stage::Project(_) | Stage::ReplaceRoot(_));
     if !pipeline.stages().iter().all(allowed) {
@@ -268,7 +268,7 @@ fn pull(value: &Bson) -> Result<Operator, QueryError> {
         Bson::Document(condition) if filter::is_operators(condition) => {
             Pull::Tests(filter::tests("", condition)?)
         }
-        Bson::Document(condition) => Pull::Filter(Filter::parse(condition)?),
+        Bson::Document(condition) => Pull::Filter(Filter::of_updated(condition)?),
         Bson::RegularExpression(regex) => {
             Pull::Regex(Pattern::new(regex.pattern.as_str(), regex.options.as_str())?)
         }

@@ -98,15 +98,22 @@ async fn documents_that_there_is_no_room_for_keep_their_places() {
 async fn one_that_changes_documents_meets_them_in_the_order_of_their_rows() {
     let mut rng = randomly();
     let world = World::with(Settings { memory_bytes: 1 << 30, ..Settings::default() }).await;
+    let mut together = met(&world, &mut rng, 100);
+    together.forget_order(100);
+    let documents = together.next(&world.shared, 100).await.unwrap().unwrap();
+    assert!(
+        documents.is_sorted_by_key(|document| document.sequence),
+        "what is written together is mixed then"
+    );
     let mut natural = met(&world, &mut rng, 100);
-    natural.forget_order();
+    natural.forget_order(99);
     let mut found = Found::All(Box::new(natural));
     let documents = found.next(&world.shared, 100).await.unwrap().unwrap();
     assert!(documents.is_sorted_by_key(|document| document.row));
     assert!(!documents.is_sorted_by_key(|document| document.sequence));
     assert_eq!(documents.len(), 100);
     let mut one = Found::One(Some(Box::new(documents[0].clone())));
-    one.forget_order();
+    one.forget_order(0);
     assert_eq!(one.next(&world.shared, 9).await.unwrap().unwrap(), documents[..1]);
     assert!(one.next(&world.shared, 9).await.unwrap().is_none());
 }

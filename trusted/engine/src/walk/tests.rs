@@ -71,7 +71,7 @@ impl Walk {
 
     fn end(&mut self, ordered: &mut Vec<OpenDocument>) {
         self.arrive(None, ordered).unwrap();
-        ordered.append(&mut self.whole_run());
+        ordered.append(&mut self.whole_run().unwrap());
     }
 }
 

@@ -14,9 +14,10 @@ use arras_documents::QueryError;
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::limits;
 use arras_documents::pipeline::{Group, Pipeline, Stage};
-use arras_documents::spill::{Spool, SpoolReader, Workspace};
+use arras_documents::spill::{Pause, Spool, SpoolReader, Workspace};
 use arras_service::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
 use bson::{Bson, Document, doc};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Batches of documents on their way to a pipeline at a time.
@@ -82,7 +83,7 @@ pub(super) fn parse<S: Store>(
     };
     let hint = reads::hint(&mut arguments)?;
     arguments.finish()?;
-    let pipeline = Pipeline::parse(&stages)?;
+    let pipeline = Pipeline::parse_at(&stages, context.now)?;
     let (query, rest) = push_down(pipeline.stages().to_vec(), hint);
     let query = Query { allow_disk_use, ..query };
     Ok(Aggregation { namespace, query, rest, delivery, explain })
@@ -267,7 +268,10 @@ async fn run_over<C: arras_service::store::Cursor>(
     workspace: Workspace,
 ) -> Result<SpoolReader, CommandError> {
     let (sender, mut receiver) = mpsc::channel::<Option<Vec<Document>>>(BATCHES_AHEAD);
-    let turns = Turns::<C>::new();
+    let waiting = Arc::new(());
+    let turns = Turns::<C>::new(&waiting);
+    let pause: Arc<dyn Pause> = turns.clone();
+    let workspace = Workspace { pause: Some(pause), ..workspace };
     let computed = slices::on_own_thread(move || {
         let mut ended = false;
         let batches = std::iter::from_fn(|| {
@@ -281,7 +285,7 @@ async fn run_over<C: arras_service::store::Cursor>(
                 // Nobody waits for the result any more.
                 None => {
                     ended = true;
-                    Some(Err(QueryError::new(11601, "Interrupted", "operation was interrupted")))
+                    Some(Err(slices::ended()))
                 }
             }
         });
@@ -290,8 +294,9 @@ async fn run_over<C: arras_service::store::Cursor>(
             Err(error) => vec![Err(error)],
         });
         let mut result = Spool::new(workspace.clone(), "the result of an aggregation");
-        for made in pipeline.stream_in(documents.inspect(|_| turns.go_on()), &workspace) {
-            turns.go_on();
+        let documents = documents.map(|document| turns.go_on().and(document));
+        for made in pipeline.stream_in(documents, &workspace) {
+            turns.go_on()?;
             let made = made?;
             limits::check_built(&made)?;
             result.push(made)?;
@@ -306,7 +311,9 @@ async fn run_over<C: arras_service::store::Cursor>(
             break;
         }
     }
-    match computed.await {
+    let result = computed.await;
+    drop(waiting);
+    match result {
         Ok(result) => Ok(result?),
         Err(_) => Err(slices::failed()),
     }

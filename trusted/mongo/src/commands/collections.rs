@@ -61,7 +61,7 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
 /// Lists the collections of a database.
 pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> AnswerResult {
     arguments.ignore(&["listCollections", "authorizedCollections"]);
-    let filter = reads::filter(&mut arguments, "filter")?;
+    let filter = reads::filter(&mut arguments, "filter", context.now)?;
     let name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let delivery = delivery(&mut arguments)?;
     arguments.finish()?;

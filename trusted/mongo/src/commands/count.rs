@@ -19,7 +19,7 @@ pub(super) fn parse<S: Store>(
         skip: arguments.unsigned("skip")?.unwrap_or(0),
         // A negative limit is the same limit, a relic of the protocol before commands.
         limit: arguments.integer("limit")?.map(i64::unsigned_abs).filter(|limit| *limit > 0),
-        ..reads::matching(reads::filter(&mut arguments, "query")?, reads::hint(&mut arguments)?)
+        ..reads::matching(reads::filter(&mut arguments, "query", context.now)?, reads::hint(&mut arguments)?)
     };
     arguments.finish()?;
     Ok((namespace, query))

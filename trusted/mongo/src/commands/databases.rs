@@ -11,7 +11,7 @@ use bson::{Bson, doc};
 /// sizes, which some drivers insist on, are zero.
 pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     arguments.ignore(&["listDatabases", "authorizedDatabases"]);
-    let filter = reads::filter(&mut arguments, "filter")?;
+    let filter = reads::filter(&mut arguments, "filter", context.now)?;
     let name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     arguments.finish()?;
     let mut names = context.deadline.read(context.store().databases()).await?;

@@ -9,7 +9,7 @@ use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{DeleteStatement, Store};
-use bson::{Document, doc};
+use bson::{DateTime, Document, doc};
 
 /// Removes documents, statement by statement.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
@@ -27,7 +27,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
             errors.end(position, (ordered, total), interrupted)?;
             break;
         }
-        let outcome = match statement(fields) {
+        let outcome = match statement(fields, context.now) {
             Ok(statement) => {
                 let statement = DeleteStatement { interrupt: context.operation.interrupt(), ..statement };
                 context.store().delete(&namespace, statement).await.map_err(CommandError::from)
@@ -47,13 +47,13 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     Ok(reply)
 }
 
-/// Reads one element of `deletes`.
-pub(super) fn statement(fields: Document) -> Result<DeleteStatement, CommandError> {
+/// Reads one element of `deletes`; `now` is the command's.
+pub(super) fn statement(fields: Document, now: DateTime) -> Result<DeleteStatement, CommandError> {
     let mut arguments = Arguments::of_statement("delete.deletes", fields);
     arguments.refuse(&["collation"])?;
     let hint = reads::hint(&mut arguments)?;
     let filter = match arguments.document("q")? {
-        Some(filter) => Filter::parse(&filter)?,
+        Some(filter) => Filter::parse_at(&filter, now)?,
         None => return Err(arguments.missing("q")),
     };
     let multi = match arguments.integer("limit")? {

@@ -30,7 +30,8 @@ pub(super) fn parse<S: Store>(
     let namespace = context.namespace(&mut arguments)?;
     let key = arguments.string("key")?.ok_or_else(|| arguments.missing("key"))?;
     path::check(&key)?;
-    let query = reads::matching(reads::filter(&mut arguments, "query")?, reads::hint(&mut arguments)?);
+    let query =
+        reads::matching(reads::filter(&mut arguments, "query", context.now)?, reads::hint(&mut arguments)?);
     arguments.finish()?;
     Ok(Distinct { namespace, query, key })
 }

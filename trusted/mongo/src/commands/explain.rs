@@ -116,14 +116,14 @@ fn explained<S: Store>(
         }
         "update" => {
             let namespace = context.namespace(&mut arguments)?;
-            let statement = update::statement(only_statement(&mut arguments, "updates")?)?;
+            let statement = update::statement(only_statement(&mut arguments, "updates")?, context.now)?;
             let limit = (!statement.multi).then_some(1);
             let query = reads::matching(statement.filter, statement.hint);
             Ok(Explained::Update(namespace, Query { limit, ..query }))
         }
         "delete" => {
             let namespace = context.namespace(&mut arguments)?;
-            let statement = delete::statement(only_statement(&mut arguments, "deletes")?)?;
+            let statement = delete::statement(only_statement(&mut arguments, "deletes")?, context.now)?;
             let limit = (!statement.multi).then_some(1);
             let query = reads::matching(statement.filter, statement.hint);
             Ok(Explained::Delete(namespace, Query { limit, ..query }))

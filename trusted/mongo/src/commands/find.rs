@@ -42,7 +42,7 @@ pub(super) fn parse<S: Store>(
     arguments.ignore(IGNORED);
     let namespace = context.namespace(&mut arguments)?;
     let query = Query {
-        filter: reads::filter(&mut arguments, "filter")?,
+        filter: reads::filter(&mut arguments, "filter", context.now)?,
         sort: reads::sort(&mut arguments, "sort")?,
         skip: arguments.unsigned("skip")?.unwrap_or(0),
         limit: arguments.unsigned("limit")?.filter(|limit| *limit > 0),
@@ -50,7 +50,7 @@ pub(super) fn parse<S: Store>(
         allow_disk_use: arguments.boolean("allowDiskUse")?.unwrap_or(true),
     };
     let query = Query { sort: query.sort.scored_by(query.filter.text())?, ..query };
-    let scored = |fields| Projection::parse(&fields)?.scored_by(query.filter.text());
+    let scored = |fields| Projection::parse_at(&fields, context.now)?.scored_by(query.filter.text());
     let projection = arguments.document("projection")?.map(scored).transpose()?;
     let delivery = Delivery {
         batch_size: arguments.unsigned("batchSize")?,

@@ -9,18 +9,18 @@ use arras_documents::filter::Filter;
 use arras_documents::projection::Projection;
 use arras_service::store::{Modification, Query, Store};
 use bson::oid::ObjectId;
-use bson::{Bson, doc};
+use bson::{Bson, DateTime, doc};
 
 /// Finds the first document in an order and changes or removes it.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     arguments.refuse(&["collation", "let"])?;
     writes::ordered(&mut arguments)?;
     let namespace = context.namespace(&mut arguments)?;
-    let filter = reads::filter(&mut arguments, "query")?;
+    let filter = reads::filter(&mut arguments, "query", context.now)?;
     let sort = reads::sort(&mut arguments, "sort")?;
     let hint = reads::hint(&mut arguments)?;
     let sort = sort.scored_by(filter.text())?;
-    let projection = projection(&mut arguments, &filter)?;
+    let projection = projection(&mut arguments, &filter, context.now)?;
     let modification = modification(&mut arguments)?;
     arguments.finish()?;
 
@@ -54,8 +54,12 @@ fn apply(
     Ok(projection.apply(document, Some(filter))?)
 }
 
-fn projection(arguments: &mut Arguments, filter: &Filter) -> Result<Option<Projection>, CommandError> {
-    let scored = |fields| Projection::parse(&fields)?.scored_by(filter.text());
+fn projection(
+    arguments: &mut Arguments,
+    filter: &Filter,
+    now: DateTime,
+) -> Result<Option<Projection>, CommandError> {
+    let scored = |fields| Projection::parse_at(&fields, now)?.scored_by(filter.text());
     let fields = arguments.document("fields")?.map(scored).transpose()?;
     Ok(fields.filter(|fields| !fields.is_identity()))
 }

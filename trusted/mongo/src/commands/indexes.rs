@@ -127,21 +127,8 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     let delivery = collections::delivery(&mut arguments)?;
     arguments.finish()?;
     let indexes = context.deadline.read(context.store().indexes(&namespace)).await?;
-    let described = indexes.into_iter().map(description).collect();
+    let described = indexes.iter().map(IndexDefinition::specification).collect();
     reads::first_batch(context, namespace, Batches::of_list(described), delivery).await
-}
-
-fn description(index: IndexDefinition) -> Document {
-    let mut description = doc! { "v": 2, "key": index.key, "name": index.name.as_str() };
-    // MongoDB does not say of the _id index that it is unique.
-    if index.unique && index.name != ID_INDEX {
-        description.insert("unique", true);
-    }
-    if index.sparse {
-        description.insert("sparse", true);
-    }
-    description.extend(index.options);
-    description
 }
 
 /// Drops indexes by name, by key, or all but the one on `_id`, which loses its order with them.

@@ -11,7 +11,7 @@ use bson::{Document, doc};
 pub(crate) async fn current<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     arguments.take("currentOp");
     arguments.ignore(&["$all", "$ownOps", "$truncateOps"]);
-    let filter = Filter::parse(&arguments.rest())?;
+    let filter = Filter::parse_at(&arguments.rest(), context.now)?;
     let mut listed: Vec<Document> = Vec::new();
     let builds = context.store().index_builds();
     for mut operation in context.server.operations.list() {

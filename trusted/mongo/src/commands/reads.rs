@@ -6,9 +6,9 @@ use crate::cursors::{Batches, OpenCursor};
 use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandError};
 use arras_documents::filter::Filter;
-use arras_documents::sort::Sort;
+use arras_documents::sort::{Direction, Sort};
 use arras_service::store::{Namespace, Query, Store};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 /// Documents in the first batch when the client asked for no number; MongoDB's own value.
 const FIRST_BATCH: usize = 101;
@@ -29,22 +29,24 @@ pub(super) struct Delivery {
     pub(super) patient: bool,
 }
 
-/// Parses a filter field; absent: every document.
-pub(super) fn filter(arguments: &mut Arguments, name: &str) -> Result<Filter, CommandError> {
+/// Parses a filter field; absent: every document. `now` is the command's.
+pub(super) fn filter(arguments: &mut Arguments, name: &str, now: DateTime) -> Result<Filter, CommandError> {
     Ok(match arguments.document(name)? {
-        Some(document) => Filter::parse(&document)?,
+        Some(document) => Filter::parse_at(&document, now)?,
         None => Filter::all(),
     })
 }
 
-/// Parses a sort field. `{$natural: 1}` is the order a store returns documents in anyway.
+/// Parses a sort field.
 pub(super) fn sort(arguments: &mut Arguments, name: &str) -> Result<Sort, CommandError> {
     let Some(specification) = arguments.document(name)? else {
         return Ok(Sort::default());
     };
     match natural(&specification) {
-        Some(true) => Ok(Sort::default()),
-        Some(false) => Err(CommandError::unsupported("a descending or combined $natural sort")),
+        Some(Some(direction)) => Ok(Sort::natural(direction)),
+        Some(None) => Err(CommandError::bad_value(
+            "$natural sort cannot be set to a value other than -1 or 1, nor combined",
+        )),
         None => Ok(Sort::parse(&specification)?),
     }
 }
@@ -55,8 +57,8 @@ pub(super) fn hint(arguments: &mut Arguments) -> Result<Option<Bson>, CommandErr
         None | Some(Bson::Null) => Ok(None),
         Some(Bson::Document(hint)) if hint.is_empty() => Ok(None),
         Some(Bson::Document(hint)) => match natural(&hint) {
-            Some(true) => Ok(None),
-            Some(false) => Err(CommandError::unsupported("a descending $natural hint")),
+            Some(Some(Direction::Forward)) => Ok(None),
+            Some(_) => Err(CommandError::unsupported("a descending $natural hint; sort by {$natural: -1}")),
             None => Ok(Some(Bson::Document(hint))),
         },
         Some(Bson::String(name)) => Ok(Some(Bson::String(name))),
@@ -64,10 +66,15 @@ pub(super) fn hint(arguments: &mut Arguments) -> Result<Option<Bson>, CommandErr
     }
 }
 
-/// Whether a document is `{$natural: 1}`; `None` if it does not speak of the natural order.
-fn natural(document: &Document) -> Option<bool> {
+/// What a document such as `{$natural: 1}` says; nothing if it does not speak of the natural order, no direction if it does so wrongly.
+fn natural(document: &Document) -> Option<Option<Direction>> {
     let direction = document.get("$natural")?;
-    Some(document.len() == 1 && crate::arguments::whole_number(direction) == Some(1))
+    let alone = crate::arguments::whole_number(direction).filter(|_| document.len() == 1);
+    Some(match alone {
+        Some(1) => Some(Direction::Forward),
+        Some(-1) => Some(Direction::Backward),
+        Some(_) | None => None,
+    })
 }
 
 /// A query for every document that matches.

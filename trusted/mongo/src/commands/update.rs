@@ -11,7 +11,7 @@ use arras_documents::update::{ArrayFilters, Update};
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{Store, UpdateStatement};
 use bson::oid::ObjectId;
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 /// Changes documents, statement by statement.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
@@ -30,7 +30,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
             errors.end(position, (ordered, total), interrupted)?;
             break;
         }
-        let outcome = match statement(fields) {
+        let outcome = match statement(fields, context.now) {
             Ok(statement) => {
                 let statement = UpdateStatement { interrupt: context.operation.interrupt(), ..statement };
                 context.store().update(&namespace, statement).await.map_err(CommandError::from)
@@ -60,13 +60,13 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     Ok(reply)
 }
 
-/// Reads one element of `updates`.
-pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandError> {
+/// Reads one element of `updates`; `now` is the command's.
+pub(super) fn statement(fields: Document, now: DateTime) -> Result<UpdateStatement, CommandError> {
     let mut arguments = Arguments::of_statement("update.updates", fields);
     arguments.refuse(&["c", "collation", "sort"])?;
     let hint = reads::hint(&mut arguments)?;
     let filter = match arguments.document("q")? {
-        Some(filter) => Filter::parse(&filter)?,
+        Some(filter) => Filter::parse_at(&filter, now)?,
         None => return Err(arguments.missing("q")),
     };
     let update = parse_update(arguments.take("u"), &arguments, "u")?;
@@ -84,7 +84,7 @@ pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandErro
     Ok(UpdateStatement { filter, hint, update, array_filters, multi, upsert, interrupt })
 }
 
-/// Reads an update: operators or a replacement.
+/// Reads an update: operators or a replacement. `$currentDate` is the time at which its statement is come to, as in MongoDB.
 pub(super) fn parse_update(
     update: Option<Bson>,
     arguments: &Arguments,
@@ -117,8 +117,8 @@ mod tests {
         for fields in
             [doc! { "u": { "x": 1 } }, doc! { "q": null, "u": { "$set": { "x": 1 } }, "multi": true }]
         {
-            assert!(statement(fields.clone()).is_err(), "{fields}");
+            assert!(statement(fields.clone(), DateTime::now()).is_err(), "{fields}");
         }
-        assert!(statement(doc! { "q": {}, "u": { "x": 1 } }).is_ok());
+        assert!(statement(doc! { "q": {}, "u": { "x": 1 } }, DateTime::now()).is_ok());
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Barrier;
 /// What a store answers to a query, as its trait says: filter, sort, skip, limit.
 fn answer(query: &Query, documents: &[Document]) -> Vec<Document> {
     let matching = documents.iter().filter(|document| query.filter.matches(document).unwrap()).cloned();
-    let sorted = query.sort.sort(matching.collect());
+    let sorted = query.sort.sort(matching.collect()).unwrap();
     let skip = usize::try_from(query.skip).unwrap();
     let limit = query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
     sorted.into_iter().skip(skip).take(limit).collect()

@@ -1,9 +1,16 @@
-//! Terms of an index whose fields lie within one array: each element has its own, as in MongoDB. All combinations would be as many as
-//! the product of what the fields have, and a unique index would see two documents share a term whose elements do not.
+//! Fields that lie within one array: each element has values of its own, as in MongoDB's indexes and sorts.
 
-use super::{FieldValues, TooManyTerms, field_values, first_array};
-use arras_documents::path;
+use crate::path;
 use bson::{Bson, Document};
+
+/// Two fields have arrays that are not within one array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParallelArrays {
+    /// Path of one array.
+    pub left: String,
+    /// Path of the other.
+    pub right: String,
+}
 
 /// An array that several fields lie within.
 struct SharedArray<'d> {
@@ -18,16 +25,13 @@ struct SharedArray<'d> {
 ///
 /// # Parameters
 /// `found_in`: for each field, the document that it is looked for in.
-///
-/// # Errors
-/// [`TooManyTerms::ParallelArrays`].
-fn shared<'d>(fields: &[&str], found_in: &[&'d Document]) -> Result<Option<SharedArray<'d>>, TooManyTerms> {
+fn shared<'d>(fields: &[&str], found_in: &[&'d Document]) -> Result<Option<SharedArray<'d>>, ParallelArrays> {
     let paths: Vec<Option<&str>> =
         fields.iter().zip(found_in).map(|(field, document)| first_array(document, field)).collect();
     let mut arrays = paths.iter().copied().flatten();
     let Some(shared) = arrays.next() else { return Ok(None) };
     if let Some(other) = arrays.clone().find(|other| *other != shared) {
-        return Err(TooManyTerms::ParallelArrays { left: shared.to_owned(), right: other.to_owned() });
+        return Err(ParallelArrays { left: shared.to_owned(), right: other.to_owned() });
     }
     let names: Vec<String> = shared.split('.').map(str::to_owned).collect();
     // Behind a place in an array a path goes on in two ways, which an element by itself does not show. All combinations are found, too.
@@ -62,20 +66,21 @@ fn only(names: &[String], value: Bson) -> Document {
     document
 }
 
-/// Hands on what each field has, once for each element of the array that several lie within, of an array in that, and so on.
+/// Hands on the document that each field is to be looked for in, once for each element of the array that several lie within, of an
+/// array in that, and so on.
+///
+/// # Parameters
+/// `found_in`: at first the document itself, for each field.
 ///
 /// # Errors
-/// [`TooManyTerms::ParallelArrays`]: fields of one element have arrays of their own. What `visit` refuses.
-pub(super) fn each(
+/// [`ParallelArrays`]: two fields have arrays, or fields of one element arrays of their own. What `visit` refuses.
+pub fn each<E: From<ParallelArrays>>(
     fields: &[&str],
     found_in: &[&Document],
-    visit: &mut impl FnMut(Vec<FieldValues>) -> Result<(), TooManyTerms>,
-) -> Result<(), TooManyTerms> {
-    let found = |places: &[&Document]| -> Vec<FieldValues> {
-        fields.iter().zip(places).map(|(field, document)| field_values(document, field)).collect()
-    };
+    visit: &mut impl FnMut(&[&Document]) -> Result<(), E>,
+) -> Result<(), E> {
     let Some(SharedArray { within, elements, names }) = shared(fields, found_in)? else {
-        return visit(found(found_in));
+        return visit(found_in);
     };
     for element in elements {
         // An array within is a value; so is what is no document.
@@ -91,8 +96,28 @@ pub(super) fn each(
         if goes_on {
             each(fields, &places, visit)?;
         } else {
-            visit(found(&places))?;
+            visit(&places)?;
         }
     }
     Ok(())
+}
+
+/// The path of the first array on the way to a field, its end included, whose elements are entered one by one.
+#[must_use]
+pub fn first_array<'f>(document: &Document, field: &'f str) -> Option<&'f str> {
+    let mut value = document.get(field.split('.').next()?)?;
+    let mut end = field.find('.').unwrap_or(field.len());
+    loop {
+        let rest = field.get(end + 1..).unwrap_or_default();
+        let next = rest.split('.').next().unwrap_or_default();
+        value = match value {
+            Bson::Document(inner) if !next.is_empty() => inner.get(next)?,
+            Bson::Array(elements) => match path::offset_of(next) {
+                Some(offset) => elements.get(offset)?,
+                None => return field.get(..end),
+            },
+            _ => return None,
+        };
+        end += 1 + next.len();
+    }
 }
