@@ -178,9 +178,9 @@ fn search(host: &mut Host, ranking: Ranking) -> (f64, f64) {
     let mut search = Search::new(0);
     search.keywords = (0..5).map(word).collect();
     search.formula = (0..5).map(Step::Keyword).chain(vec![Step::And; 4]).collect();
-    search.ranking = ranking;
     search.top = if ranking == Ranking::None { 0 } else { 100 };
     search.padding = Padding::Fixed(100);
+    search = search.ranked_by(ranking);
     let (begun, storage) = (seconds(), host.storage);
     let reply = host.call(Request::Search(search));
     let taken = seconds() - begun;

@@ -19,30 +19,18 @@ use arras_schemes::bisen::message::{Refused, Reply, Setting};
 use arras_schemes::bisen::update::{Fence, Metadata, Operation};
 use std::collections::HashSet;
 
-/// Entries that a round reads, at least, unless nothing is left: keywords of whole segments, so that what is read together is not one
-/// keyword's.
-pub(crate) const ROUND: u64 = 1 << 16;
+/// Entries that a round reads, on average: keywords of whole segments, so that what is read together is not one keyword's.
+pub(crate) const ROUND: u64 = 9 << 13;
 
-/// The keywords of a round of the segments that were gathered, and where the next one begins.
-pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Counted>, Option<u64>) {
-    let (mut keywords, mut entries) = (Vec::new(), 0);
-    for segment in gathered.range.clone() {
-        if entries >= gathered.most {
-            return (keywords, Some(segment as u64));
-        }
-        let mut spilled = gathered.take(segment);
-        let slots = collection.table.segment(segment);
-        let here = slots.map(|slot| (slot.stem, spilled.remove(&slot.stem).unwrap_or_default(), Some(slot)));
-        let mut counted: Vec<Counted> =
-            here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
-        counted.extend(spilled.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
-        for keyword in counted.into_iter().filter(|keyword| keyword.entries() > 0) {
-            entries += keyword.entries();
-            keywords.push(keyword);
-        }
-    }
-    let next = gathered.range.end;
-    (keywords, (next < SEGMENTS).then_some(next as u64))
+/// The keywords of the segments that were gathered.
+fn choose(collection: &Collection, Gathered { range, mut found, .. }: Gathered) -> Vec<Counted> {
+    let slots = range.flat_map(|segment| collection.table.segment(segment));
+    let here = slots.map(|slot| (slot, found.remove(&slot.stem).unwrap_or_default()));
+    let mut keywords: Vec<Counted> =
+        here.map(|(slot, runs)| Counted::new(slot.stem, runs, Some(slot))).collect();
+    keywords.extend(found.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
+    keywords.retain(|keyword| keyword.entries() > 0);
+    keywords
 }
 
 /// Bytes that a round takes: its fetch, and entries to be put.
@@ -94,10 +82,11 @@ impl Core {
         gathered: Gathered,
     ) -> Result<(Vec<Counted>, Option<u64>, usize), Refused> {
         if let Some(needed) = gathered.beyond() {
-            return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes() as u64 });
+            return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes as u64 });
         }
         let collection = self.state.collection(number)?;
-        let (keywords, next) = choose(collection, gathered);
+        let next = Some(gathered.range.end as u64).filter(|next| *next < SEGMENTS as u64);
+        let keywords = choose(collection, gathered);
         let stems = keywords.iter().map(|keyword| keyword.stem);
         let new: Vec<Block> = stems.filter(|stem| collection.table.get(stem).is_none()).collect();
         // No label may come a second time.

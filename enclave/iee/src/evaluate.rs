@@ -4,7 +4,7 @@ use crate::budget::Reserved;
 use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Padding, Plan, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, Search, Step};
 use arras_schemes::bisen::update::Operation;
 use std::collections::BTreeSet;
 
@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 pub(crate) struct Ground {
     pub(crate) search: Search,
     pub(crate) groups: Groups,
-    pub(crate) plan: Plan,
     pub(crate) padding: Padding,
     pub(crate) fetch: Fetch,
     /// The documents that were published when the search began.

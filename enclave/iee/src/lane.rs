@@ -26,8 +26,7 @@ pub(crate) struct Job {
 
 /// What comes next.
 enum Next {
-    /// Whether it comes because tables might not hold what is behind it.
-    Checkpoint(bool),
+    Checkpoint,
     Job(Job),
 }
 
@@ -72,9 +71,9 @@ impl Core {
             }
             _ => 0,
         };
-        let is_full = self.fill.is_full(more);
-        if is_full || self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.journal.checkpoint_bytes) {
-            return Some(Next::Checkpoint(is_full));
+        let is_long = self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.journal.checkpoint_bytes);
+        if is_long || self.fill.is_full(more) {
+            return Some(Next::Checkpoint);
         }
         let job = self.jobs.remove(at)?;
         self.last_job = job.reserved.place();
@@ -139,8 +138,8 @@ impl Enclave {
         self.boot().await?;
         loop {
             let job = match self.until(Core::next).await {
-                Next::Checkpoint(is_full) => {
-                    self.checkpoint(is_full).await?;
+                Next::Checkpoint => {
+                    self.checkpoint().await?;
                     continue;
                 }
                 Next::Job(job) => job,

@@ -59,13 +59,10 @@ impl State {
         self.collections.iter().map(|collection| collection.table.keywords()).sum()
     }
 
-    /// What was leaving is spilled; what comes into tables from now on is of this generation.
+    /// What was in tables is spilled; what comes into them from now on is of this generation.
     pub(crate) fn begin_generation(&mut self, generation: u32) {
         (self.generation, self.epochs) = (generation, generation);
-        for collection in &mut self.collections {
-            collection.table.generation = generation;
-            collection.table.shed();
-        }
+        self.collections.iter_mut().for_each(|collection| collection.table.empty(generation));
     }
 
     /// Carries out a change that is no update: those are staged and published.

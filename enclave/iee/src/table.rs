@@ -24,8 +24,6 @@ pub(crate) struct Slot {
     pending: u16,
     /// Whether what was spilled of it is void, as all its entries were written anew since.
     is_whole: bool,
-    /// Whether the checkpoint that is being written spills it.
-    pub(crate) is_leaving: bool,
 }
 
 /// Entries of a keyword, oldest first: epochs, and how many each has.
@@ -62,8 +60,7 @@ impl Counted {
 /// No stem: an image of AES is it with a chance of 2^-128.
 const NO_STEM: Block = [0; 16];
 
-const EMPTY: Slot =
-    Slot { stem: NO_STEM, count: 0, epoch: 0, pending: 0, is_whole: false, is_leaving: false };
+const EMPTY: Slot = Slot { stem: NO_STEM, count: 0, epoch: 0, pending: 0, is_whole: false };
 
 /// Where a keyword is, until its segment grows.
 #[derive(Clone, Copy)]
@@ -108,25 +105,12 @@ impl Segment {
         let slots = self.slots_for(more);
         if slots > self.slots.len() {
             let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
-            self.fill(old.into_iter().filter(|slot| slot.stem != NO_STEM));
-        }
-    }
-
-    fn fill(&mut self, slots: impl Iterator<Item = Slot>) {
-        for slot in slots {
-            if let Some((place, false)) = self.find(&slot.stem) {
-                self.slots[place] = slot;
+            for slot in old.into_iter().filter(|slot| slot.stem != NO_STEM) {
+                if let Some((place, false)) = self.find(&slot.stem) {
+                    self.slots[place] = slot;
+                }
             }
         }
-    }
-
-    /// Forgets what is leaving, and takes no more memory than the rest needs.
-    fn shed(&mut self) {
-        let old = std::mem::take(self).slots.into_iter();
-        let stay: Vec<Slot> = old.filter(|slot| slot.stem != NO_STEM && !slot.is_leaving).collect();
-        self.reserve(stay.len());
-        self.used = stay.len();
-        self.fill(stay.into_iter());
     }
 }
 
@@ -250,22 +234,9 @@ impl Table {
         Counted::new(stem, found.get(&stem).cloned().unwrap_or_default(), self.get(&stem).as_ref())
     }
 
-    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        let slots = self.segments.iter_mut().flat_map(|segment| &mut segment.slots);
-        slots.filter(|slot| slot.stem != NO_STEM)
-    }
-
-    /// Entries of keywords that are leaving.
-    pub(crate) fn leaving(&self) -> u64 {
-        let slots = (0..SEGMENTS).flat_map(|number| self.segment(number));
-        slots.filter(|slot| slot.is_leaving).map(|slot| u64::from(slot.count)).sum()
-    }
-
-    /// Forgets what is leaving: it is spilled.
-    pub(crate) fn shed(&mut self) {
-        let leaving = self.leaving();
-        (self.entries, self.spilled) = (self.entries - leaving, self.spilled + leaving);
-        self.segments.iter_mut().for_each(Segment::shed);
+    /// All of it is spilled: what comes from now on is of another generation.
+    pub(crate) fn empty(&mut self, generation: u32) {
+        *self = Self { spilled: self.entries(), ..Self::new(generation) };
     }
 
     /// The keywords of a segment.
@@ -319,17 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_gone_and_its_entries_are_still_counted() {
+    fn what_is_spilled_is_gone_and_its_entries_are_still_counted() {
         let mut table = Table::new(0);
-        let stems: Vec<Block> = (0..5000).map(stem).collect();
-        stems.iter().for_each(|stem| table.set(stem, 3, 0, false));
-        let before = table.bytes();
-        table.slots_mut().for_each(|slot| slot.is_leaving = slot.stem[5] >= 16);
-        table.shed();
-        let there = stems.iter().filter(|stem| table.get(stem).is_some()).count();
-        assert_eq!((there, table.keywords()), (stems.iter().filter(|stem| stem[5] < 16).count(), there));
-        assert_eq!((table.entries(), table.spilled), (15_000, 15_000 - 3 * there as u64));
-        assert!(table.bytes() * 4 < before);
+        (0..5000).for_each(|number| table.set(&stem(number), 3, 0, false));
+        table.empty(7);
+        assert_eq!((table.keywords(), table.bytes()), (0, 0));
+        assert_eq!((table.entries(), table.spilled, table.generation), (15_000, 15_000, 7));
     }
 
     #[test]
