@@ -142,7 +142,7 @@ impl Host {
                 self.reply = Some(Answer::decode(self.channel.unwrap(&bytes.0).unwrap()).unwrap().reply);
                 return;
             }
-            Outgoing::Ready | Outgoing::Close(_) => return,
+            Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) => return,
         };
         self.storage += seconds() - begun;
         self.queue.push_back(answer);

@@ -2,6 +2,7 @@
 
 use crate::budget::Reserved;
 use crate::fault::Fault;
+use crate::identity::Identity;
 use crate::journal::{Change, round_keywords};
 use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
@@ -134,7 +135,8 @@ impl Core {
 impl Enclave {
     /// The start, and then changes for as long as the enclave runs.
     pub(crate) async fn change_all(self) -> Result<(), Fault> {
-        self.clone().attest().await?;
+        let is_shown = |core: &mut Core| core.identity.as_ref().is_none_or(Identity::is_shown);
+        self.until(|core| is_shown(core).then_some(())).await;
         self.boot().await?;
         loop {
             let job = match self.until(Core::next).await {

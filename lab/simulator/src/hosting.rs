@@ -229,7 +229,7 @@ impl Hosting {
             Outgoing::ReadCounter(ask) => self.count(ask, None),
             Outgoing::RaiseCounter { ask, from, to } => self.count(ask, Some((from, to))),
             // Channels are plain: nobody asks for evidence.
-            Outgoing::Attest { .. } => {}
+            Outgoing::Attest { .. } | Outgoing::Opened(_) => {}
         }
     }
 

@@ -454,19 +454,6 @@ fn one_client_does_not_take_all_connections() {
 }
 
 #[test]
-fn who_does_not_say_who_it_is_makes_place_for_others() {
-    let (mut host, ada, collection) = world(9);
-    (10..10 + 4095).for_each(|number| host.say(Incoming::Connected(ConnectionId(number))));
-    host.run().unwrap();
-    assert_eq!(host.closed, []);
-    let bob = host.connect(2, ADMINISTRATOR);
-    assert!(matches!(host.closed[..], [ConnectionId(10..)]), "{:?}", host.closed);
-    for client in [ada, bob] {
-        assert_eq!(found(&mut host, client, search(collection)).unwrap().len(), 9);
-    }
-}
-
-#[test]
 fn what_waits_of_one_client_leaves_room_for_others() {
     let (mut host, ada, collection) = world(9);
     grant(&mut host, ada, may_update());

@@ -240,6 +240,7 @@ impl Host {
         Outgoing::decode(&encode(&message)).unwrap();
         let answer = match message {
             Outgoing::Ready => return self.is_ready = true,
+            Outgoing::Opened(_) => return,
             Outgoing::ToClient { connection, bytes } => {
                 if let Some(channel) = self.clients.get_mut(&connection) {
                     let answer = Answer::decode(channel.unwrap(bytes.as_slice()).unwrap()).unwrap();

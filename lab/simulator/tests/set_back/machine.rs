@@ -175,7 +175,9 @@ impl Running {
     fn take(&mut self, message: Outgoing) -> Option<Incoming> {
         let entry = |disk: &Disk, label| disk.entries.get(label).copied().unwrap_or([0; SEALED_BYTES]);
         Some(match message {
-            Outgoing::Ready | Outgoing::Close(_) | Outgoing::Attest { .. } => return None,
+            Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) | Outgoing::Attest { .. } => {
+                return None;
+            }
             Outgoing::ToClient { connection, bytes } => {
                 self.inbox.entry(connection).or_default().push_back(bytes.0);
                 return None;
