@@ -71,7 +71,7 @@ impl Head {
 enum Piece {
     /// Everything that is small: the first piece.
     Rest {
-        /// Each with how many of its entries only what is spilled says, and its revision (little endian).
+        /// Each with its entries, and its revision (little endian).
         collections: Vec<(Described, [u8; 8], [u8; 16])>,
         policy: Vec<u8>,
         epochs: u32,
@@ -115,9 +115,9 @@ impl Pieces {
             Piece::Rest { collections, policy, epochs, generation } => {
                 state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
                 let root = state.policy.root(root);
-                for ((described, spilled, revision), at) in collections.into_iter().zip(0..) {
+                for ((described, entries, revision), at) in collections.into_iter().zip(0..) {
                     let mut collection = Collection::new(&root, at, described, generation);
-                    collection.table.spilled = u64::from_le_bytes(spilled);
+                    collection.table.entries = u64::from_le_bytes(entries);
                     collection.revision = u128::from_le_bytes(revision);
                     state.collections.push(collection);
                 }
@@ -186,8 +186,9 @@ impl Writer<'_> {
     async fn save_keywords(&mut self, number: usize) {
         for segment in 0..SEGMENTS {
             if let Some(collection) = self.enclave.core().state.collections.get(number) {
-                for Slot { stem, count, epoch, .. } in collection.table.segment(segment).copied() {
-                    self.records.extend(Record { stem, count, epoch, collection: number as u8 }.bytes());
+                for (stem, Slot { count, epoch, .. }) in collection.table.segment(segment) {
+                    let (stem, count, epoch, collection) = (*stem, *count, *epoch, number as u8);
+                    self.records.extend(Record { stem, count, epoch, collection }.bytes());
                 }
             }
             self.save_records(false).await;
@@ -223,12 +224,10 @@ impl Writer<'_> {
 }
 
 impl State {
-    /// Everything that is small; with another generation than there is, tables are spilled.
+    /// Everything that is small.
     fn rest(&self, generation: u32) -> Piece {
-        let spills = generation != self.generation;
         let described = |Collection { name, settings, revision, table, .. }: &Collection| {
-            let spilled = if spills { table.entries() } else { table.spilled };
-            ((name.clone(), settings.clone()), spilled.to_le_bytes(), revision.to_le_bytes())
+            ((name.clone(), settings.clone()), table.entries.to_le_bytes(), revision.to_le_bytes())
         };
         Piece::Rest {
             collections: self.collections.iter().map(described).collect(),
@@ -384,7 +383,7 @@ mod tests {
             pieces.restore(&root, &mut after, (&head.id, number), piece).unwrap();
         }
         for (one, other) in before.collections.iter().zip(&after.collections) {
-            assert_eq!((one.table.entries(), other.table.entries()), (40_000, 40_000));
+            assert_eq!((one.table.keywords(), other.table.keywords()), (40_000, 40_000));
             assert_eq!(other.documents.bound(), 20_000);
             for number in 0..20_000 {
                 let (one, other) = (one.documents.version(number), other.documents.version(number));

@@ -142,16 +142,10 @@ impl Evaluation {
 fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -> Result<Vec<u64>, Refused> {
     // Two such lists are there at once, and may have doubled.
     let most = ground.scratch / (4 * size_of::<u64>());
-    let (mut places, mut closed) = (Vec::new(), Set::with_capacity(ground.bound));
-    for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
-        if !candidates.contains(number as usize) || closed.contains(number as usize) {
-            continue;
-        }
+    let mut places = Vec::new();
+    for (operation, number, metadata) in ground.fetch.live(keyword, candidates.clone()) {
         let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(u32::from(distance)));
         places.extend(begins.map(|at| u64::from(number) << 24 | u64::from(at)));
-        if operation != Operation::Continue {
-            closed.insert(number as usize);
-        }
         if places.len() > most {
             let needed = places.len() as u64 * 64;
             return Err(Refused::Memory { needed, budget: ground.scratch as u64 });

@@ -15,8 +15,8 @@ use arras_schemes::bisen::update::Update;
 /// Bytes of the log, at least, after which the state is written whole.
 const CHECKPOINT_MIN: usize = 16 << 20;
 
-/// Bytes beside its message that an update takes, a pair: place, block, tag, order, put, and the record; and what its counting takes.
-const STAGED_BYTES: usize = 16 + 16 + 16 + 4 + 48 + 48 + 64;
+/// Bytes beside its message that an update takes, a pair: stem, place, block, tag, order, put, and the record.
+const STAGED_BYTES: usize = 16 + 16 + 16 + 16 + 4 + 48 + 48;
 
 /// A change that waits for its turn.
 pub(crate) struct Job {
@@ -215,9 +215,10 @@ impl Enclave {
             collection.stage(update, &mut core.prg).map_err(|_| Fault::StateAltered)?
         };
         self.put(std::mem::take(&mut staged.puts)).await;
-        let mut core = self.core();
-        let collection = core.state.kept(update.collection)?;
-        collection.publish(update, &staged);
+        let core = &mut *self.core();
+        core.state.kept(update.collection)?.publish(update, &staged);
+        // Its pairs were counted as new keywords.
+        core.budget.kept = core.state.bytes();
         Ok(())
     }
 

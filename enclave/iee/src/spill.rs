@@ -13,7 +13,7 @@ use crate::compact::ROUND;
 use crate::fault::Fault;
 use crate::journal::round_keywords;
 use crate::server::Enclave;
-use crate::table::{Found, SEGMENTS, Table, segment_of};
+use crate::table::{Found, KEYWORD_BYTES, SEGMENTS, Table, segment_of};
 use crate::tasks::in_flights;
 use arras_primitives::Block;
 use arras_schemes::bisen::message::Refused;
@@ -26,9 +26,6 @@ pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
 
 /// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
-
-/// Bytes of a slot, and of those beside it that are free at the most, rounded up.
-const SLOT_BYTES: usize = 64;
 
 /// Bytes of a keyword that is looked for, with what is found of it, about.
 const FOUND_BYTES: usize = 128;
@@ -84,7 +81,7 @@ pub(crate) struct Fill {
 impl Fill {
     /// By the bytes that there are for data, of which tables have half; `limit` is more than they may have, if it is lower.
     pub(crate) fn new(data_bytes: usize, limit: usize, spilled_max: u64) -> Self {
-        let most = (data_bytes / 2 / SLOT_BYTES).min(limit).max(1);
+        let most = (data_bytes / 2 / KEYWORD_BYTES).min(limit).max(1);
         Self { most, known: 0, since: 0, spilled_max, room: spilled_max as usize }
     }
 
@@ -233,7 +230,7 @@ impl Enclave {
     pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Refused> {
         let _reserved = {
             let core = &mut *self.core();
-            let (entries, most) = (core.state.collection(collection)?.table.entries(), core.fill.round());
+            let (entries, most) = (core.state.collection(collection)?.table.entries, core.fill.round());
             let spilled = core.state.spilled.map_or(0, |head| head.records_max());
             let gathered = Gathered::new(collection, from, most, entries, spilled);
             if core.state.spilled.is_none() {

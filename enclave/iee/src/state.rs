@@ -12,7 +12,7 @@ use arras_schemes::bisen::message::{Refused, Reply, Request};
 pub(crate) const COLLECTIONS_MAX: usize = 64;
 
 /// Bytes that a collection takes beside what is in it, about.
-pub(crate) const COLLECTION_BYTES: usize = 64 * 1024;
+pub(crate) const COLLECTION_BYTES: usize = 96 * 1024;
 
 /// Everything that a restart must find again.
 #[derive(Default)]
@@ -77,11 +77,11 @@ impl State {
             Change::Asked(request) => self.policy.apply(request),
             Change::Generation(_) => {}
             Change::Epoch => self.epochs += 1,
-            Change::Compacted { collection, epoch, revision, spilled, keywords } => {
+            Change::Compacted { collection, epoch, revision, saved, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {
                     collection.revision = u128::from_le_bytes(*revision);
                     let table = &mut collection.table;
-                    table.spilled = table.spilled.saturating_sub(u64::from_le_bytes(*spilled));
+                    table.entries = table.entries.saturating_sub(u64::from_le_bytes(*saved));
                     for (stem, count) in keywords {
                         table.set(stem, u32::from_le_bytes(*count), *epoch, true);
                     }
