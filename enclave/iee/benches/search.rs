@@ -62,7 +62,8 @@ fn seconds() -> f64 {
 impl Host {
     /// One whose enclave has no more than so many keywords in tables.
     fn new(counters_max: usize) -> Self {
-        let iee = Iee::new(Key::generate(), Channels::Plain).with_bounds(counters_max, SPILLED_MAX);
+        let iee =
+            Iee::new(Key::generate(), Channels::Other(Plain::enclave)).with_bounds(counters_max, SPILLED_MAX);
         let queue = VecDeque::new();
         let mut host = Self {
             iee,

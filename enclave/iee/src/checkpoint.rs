@@ -353,7 +353,8 @@ mod tests {
 
     /// The sealed pieces of a checkpoint of a state, and its head.
     fn written(root: &Key, state: State) -> (Head, Vec<Vec<u8>>) {
-        let mut iee = Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Plain);
+        let mut iee =
+            Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Attested { debug: true });
         let enclave = iee.enclave.clone();
         enclave.core().state = state;
         let task = enclave.clone();

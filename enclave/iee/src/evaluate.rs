@@ -127,10 +127,10 @@ impl Evaluation {
         for (keyword, distance) in words {
             let mut places = positions(ground, usize::from(*keyword), *distance, &candidates)?;
             places.sort_unstable();
-            starts = Some(match starts {
-                None => places,
-                Some(starts) => common(&starts, &places),
-            });
+            match &mut starts {
+                None => starts = Some(places),
+                Some(starts) => starts.retain(|start| places.binary_search(start).is_ok()),
+            }
         }
         let mut set = Set::with_capacity(ground.bound);
         starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as usize));
@@ -152,16 +152,6 @@ fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -
         }
     }
     Ok(places)
-}
-
-/// What is in both of two ascending lists.
-fn common(one: &[u64], other: &[u64]) -> Vec<u64> {
-    let mut rest = other.iter().copied().peekable();
-    let within = |place: &u64| {
-        while rest.next_if(|next| next < place).is_some() {}
-        rest.peek() == Some(place)
-    };
-    one.iter().copied().filter(within).collect()
 }
 
 /// Leaves the numbers that are to be kept.

@@ -15,7 +15,7 @@ const GROUPS_IN_ALL_MAX: usize = 1 << 16;
 pub(crate) struct Policy {
     /// Who may do everything: said at the first launch, and the same for ever.
     pub(crate) administrator: String,
-    /// The hash of its authority, said then, too; zeros where channels are plain.
+    /// The hash of its authority, said then, too; zeros where channels are none of ours.
     authority: [u8; 32],
     /// Serial numbers of certificates that are no longer taken.
     revoked: BTreeSet<Vec<u8>>,

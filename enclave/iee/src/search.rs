@@ -6,7 +6,7 @@ use crate::evaluate::{Evaluation, Ground};
 use crate::fetch::Fetch;
 use crate::policy::may_search;
 use crate::rank::Scores;
-use crate::results::{Best, Cursor, most, stricter};
+use crate::results::{Best, Cursor, most};
 use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
@@ -62,7 +62,8 @@ impl Core {
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
-        let padding = stricter(search.padding, collection.settings.padding);
+        // A search may ask for more than the collection, not for less.
+        let padding = search.padding.max(collection.settings.padding);
         let reserved = self.make_room(bytes, share)?;
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) =

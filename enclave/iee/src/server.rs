@@ -1,7 +1,7 @@
 //! The enclave: who is connected, who asks what, and what the tasks share.
 
 use crate::budget::{Budget, Held, Reserved, Share};
-use crate::channel::{Channel, Channels, Named, Said};
+use crate::channel::{Channels, Tls};
 use crate::checkpoint::Pieces;
 use crate::fault::Fault;
 use crate::identity::Identity;
@@ -17,7 +17,9 @@ use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
-use arras_schemes::bisen::channel::{ADMITTED, CROWDED, REVOKED, SECURITY_VERSION};
+use arras_schemes::bisen::channel::{
+    ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
+};
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +40,7 @@ pub(crate) struct Client {
 }
 
 struct Connection {
-    channel: Channel,
+    channel: Box<dyn EnclaveChannel>,
     /// How many there were before it.
     place: u64,
     /// Who it is, once its channel is open.
@@ -253,7 +255,12 @@ impl Core {
 
     /// How many there are, and that none takes too long to say who it is, is the host's business.
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
-        let channel = Channel::open(self.identity.as_ref()).ok_or(Fault::OutOfTurn)?;
+        let channel: Box<dyn EnclaveChannel> = match self.channels {
+            Channels::Attested { .. } => {
+                Box::new(self.identity.as_ref().and_then(Tls::open).ok_or(Fault::OutOfTurn)?)
+            }
+            Channels::Other(open) => open(),
+        };
         let share = Held::by(self.next_place + 1);
         let peer = Connection { channel, place: self.next_place, client: None, share, under_way: 0 };
         self.next_place += 1;
@@ -270,7 +277,7 @@ impl Core {
         let said = peer.channel.receive(bytes);
         let mut bytes = peer.channel.pending();
         let mut taken = false;
-        if let Ok(Said::Client(client)) = &said {
+        if let Some(Said::Client(client)) = &said {
             let admission = self.admission(client);
             taken = admission == ADMITTED;
             let peer = self.connections.get_mut(&connection)?;
@@ -280,8 +287,8 @@ impl Core {
             self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(bytes) });
         }
         let asked = match said {
-            Ok(Said::Nothing) => return None,
-            Ok(Said::Client(client)) if taken => {
+            Some(Said::Nothing) => return None,
+            Some(Said::Client(client)) if taken => {
                 let of_name = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
                 let peer = self.connections.get_mut(&connection)?;
                 peer.share = of_name.unwrap_or_else(|| Arc::clone(&peer.share));
@@ -289,8 +296,8 @@ impl Core {
                 self.tasks.say(Outgoing::Opened(connection));
                 return None;
             }
-            Ok(Said::Message(message)) => Ask::decode(&message).ok(),
-            Ok(Said::Client(_)) | Err(_) => None,
+            Some(Said::Message(message)) => Ask::decode(&message).ok(),
+            Some(Said::Client(_)) | None => None,
         };
         let peer = self.connections.get_mut(&connection)?;
         let Some(Ask { number, request }) = asked.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {

@@ -4,6 +4,7 @@ use arras_iee::{Channels, Fault, Iee};
 use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::iee::{CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_schemes::bisen::channel::Plain;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
 const NOW: u64 = 1_800_000_000;
@@ -73,7 +74,7 @@ fn nothing_is_loaded_and_nobody_heard_before_there_is_a_certificate() {
     let (mut iee, out) = launch(&authority(), "ada");
     question(&out.unwrap());
     assert!(matches!(iee.receive(certificate()).unwrap()[..], [Outgoing::ReadCounter(_)]));
-    let mut plain = Iee::new(Key::take_from(&mut [7; 32]), Channels::Plain);
+    let mut plain = Iee::new(Key::take_from(&mut [7; 32]), Channels::Other(Plain::enclave));
     assert_eq!(plain.receive(certificate()), Err(Fault::OutOfTurn));
     let (mut iee, out) = launch(&authority(), "ada");
     question(&out.unwrap());

@@ -74,7 +74,7 @@ impl Host {
 
     pub(crate) fn with_memory(disk: Disk, memory_bytes: u64) -> Self {
         let mut host = Self {
-            iee: Iee::new(Key::take_from(&mut [7; 32]), Channels::Plain),
+            iee: Iee::new(Key::take_from(&mut [7; 32]), Channels::Other(Plain::enclave)),
             disk,
             queue: VecDeque::new(),
             clients: BTreeMap::new(),

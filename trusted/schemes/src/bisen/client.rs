@@ -4,7 +4,7 @@ mod channel;
 mod formulas;
 mod texts;
 
-pub use channel::ClientChannel;
+pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 
 use super::message::{Answer, Ask, HEADER_BYTES, HIT_BYTES, Hit, Page, decode, encode};

@@ -82,8 +82,8 @@ pub enum Ranking {
     Bm25,
 }
 
-/// To how many results an answer is filled up, so that its length does not show how many there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// To how many results an answer is filled up, so that its length does not show how many there are. The greater hides more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Padding {
     /// To the next coarse class of lengths.
     None,
