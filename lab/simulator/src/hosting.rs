@@ -7,13 +7,12 @@
 use crate::disk::{Content, Disk, Machine, Process};
 use crate::flag::Flag;
 use crate::network::Network;
+use crate::talking::channels;
 use arras_host::store::kept;
-use arras_iee::{Channels, Fault, Iee};
+use arras_iee::{Fault, Iee};
 use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
-use arras_schemes::bisen::channel::Plain;
-use arras_schemes::bisen::channel::Plain;
 use arras_storage::StorageError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,7 +68,7 @@ impl Searching {
         let (process, disk) = self.machine.start();
         let hosting = Arc::new(Hosting {
             machine: Arc::clone(self),
-            iee: Mutex::new(Iee::new(Key::take_from(&mut [9; Key::BYTES]), Channels::Other(Plain::enclave))),
+            iee: Mutex::new(Iee::new(Key::take_from(&mut [9; Key::BYTES]), channels())),
             disk,
             process,
             ready: Flag::default(),

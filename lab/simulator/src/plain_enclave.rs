@@ -2,9 +2,9 @@
 //! around it. The enclave's own program (`arras-enclave`) has no such channels.
 #![forbid(unsafe_code)]
 
-use arras_iee::{Channels, Iee, serve};
+use arras_iee::{Iee, serve};
 use arras_keys::Key;
-use arras_schemes::bisen::channel::Plain;
+use arras_simulator::talking::channels;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ fn run(sealing: &Path) -> io::Result<()> {
     }
     let mut material = <[u8; Key::BYTES]>::try_from(std::fs::read(sealing)?)
         .map_err(|_| io::Error::other(format!("{}: no key", sealing.display())))?;
-    serve(Iee::new(Key::take_from(&mut material), Channels::Other(Plain::enclave)))
+    serve(Iee::new(Key::take_from(&mut material), channels()))
 }
 
 fn main() -> ExitCode {
