@@ -25,12 +25,6 @@ pub(crate) struct Job {
     reserved: Reserved,
 }
 
-/// What comes next.
-enum Next {
-    Checkpoint,
-    Job(Job),
-}
-
 /// Why a change is not carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stopped {
@@ -59,7 +53,8 @@ impl Core {
         Ok(())
     }
 
-    fn next(&mut self) -> Option<Next> {
+    /// What comes next: a job, or a checkpoint before it.
+    fn next(&mut self) -> Option<Option<Job>> {
         // The first of the next client, as turns go.
         let turn =
             |(at, job): &(usize, &Job)| (job.reserved.place() <= self.last_job, job.reserved.place(), *at);
@@ -74,11 +69,11 @@ impl Core {
         };
         let is_long = self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.journal.checkpoint_bytes);
         if is_long || self.fill.is_full(more) {
-            return Some(Next::Checkpoint);
+            return Some(None);
         }
         let job = self.jobs.remove(at)?;
         self.last_job = job.reserved.place();
-        Some(Next::Job(job))
+        Some(Some(job))
     }
 
     /// Whether a change can be carried out, before anything is logged of it; a reply if there is nothing to do.
@@ -139,12 +134,9 @@ impl Enclave {
         self.until(|core| is_shown(core).then_some(())).await;
         self.boot().await?;
         loop {
-            let job = match self.until(Core::next).await {
-                Next::Checkpoint => {
-                    self.checkpoint().await?;
-                    continue;
-                }
-                Next::Job(job) => job,
+            let Some(job) = self.until(Core::next).await else {
+                self.checkpoint().await?;
+                continue;
             };
             // Its rights may have changed since.
             let permitted = self.core().permit(job.client, &job.request).map_err(Stopped::Refused);
