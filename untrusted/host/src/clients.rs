@@ -29,6 +29,15 @@ struct Client {
     opening: Option<oneshot::Sender<()>>,
 }
 
+/// The other ends of what is known of a client, for its tasks.
+pub(crate) struct Seated {
+    connection: ConnectionId,
+    to_send: mpsc::UnboundedReceiver<Blob>,
+    held: Arc<AtomicUsize>,
+    cut_off: oneshot::Receiver<()>,
+    opened: oneshot::Receiver<()>,
+}
+
 /// All clients.
 pub(crate) struct Clients {
     connected: Mutex<HashMap<ConnectionId, Client>>,
@@ -111,18 +120,24 @@ impl Clients {
         self.connected().remove(&connection);
     }
 
-    /// Serves one client until it goes, or is cut off.
-    pub(crate) async fn serve<S>(&self, connection: ConnectionId, stream: S)
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let (replies, mut to_send) = mpsc::unbounded_channel();
+    /// Counts one that is connected, at once, and tells the enclave; to be served then.
+    pub(crate) fn seat(&self, connection: ConnectionId) -> Seated {
+        let (replies, to_send) = mpsc::unbounded_channel();
         let (cut, cut_off) = oneshot::channel();
         let (opening, opened) = oneshot::channel();
         let held = Arc::new(AtomicUsize::new(0));
         let client = Client { replies, held: Arc::clone(&held), cut: Some(cut), opening: Some(opening) };
         self.connected().insert(connection, client);
         let _ = self.said.send(Said::Connected(connection));
+        Seated { connection, to_send, held, cut_off, opened }
+    }
+
+    /// Serves one client until it goes, or is cut off.
+    pub(crate) async fn serve<S>(&self, seated: Seated, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Seated { connection, mut to_send, held, cut_off, opened } = seated;
         let under_way = Semaphore::new(CLIENT_REQUESTS_MAX);
         let (reading, mut writing) = tokio::io::split(stream);
         let ended = tokio::select! {
@@ -226,7 +241,7 @@ impl Clients {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used)]
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
@@ -241,7 +256,8 @@ mod tests {
         let (_greedy, theirs) = tokio::io::duplex(1000);
         let serve = |number, stream| {
             let clients = Arc::clone(&clients);
-            tokio::spawn(async move { clients.serve(ConnectionId(number), stream).await })
+            let seated = clients.seat(ConnectionId(number));
+            tokio::spawn(async move { clients.serve(seated, stream).await })
         };
         let (modest_serving, greedy_serving) = (serve(1, ours), serve(2, theirs));
         while clients.connected().len() < 2 {
@@ -273,13 +289,13 @@ mod tests {
             clients.make_place();
             let (ours, theirs) = tokio::io::duplex(1000);
             streams.push(ours);
-            let serve = Arc::clone(&clients);
-            serving.push(tokio::spawn(async move { serve.serve(ConnectionId(number), theirs).await }));
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            let (serve, seated) = (Arc::clone(&clients), clients.seat(ConnectionId(number)));
+            serving.push(tokio::spawn(async move { serve.serve(seated, theirs).await }));
             if number == 0 {
                 clients.opened(ConnectionId(0));
             }
         }
+        tokio::time::sleep(Duration::from_millis(1)).await;
         // One is open, and of the others two may be there.
         assert!(!serving[0].is_finished() && !serving[3].is_finished());
         assert_eq!(serving.iter().filter(|serving| serving.is_finished()).count(), 1);

@@ -161,9 +161,9 @@ async fn accept(clients: &Arc<Clients>, listener: TcpListener, ready: &Notify) {
         let _ = stream.set_nodelay(true);
         let _ = tcp::tune(&stream, Duration::from_secs(60));
         let connection = ConnectionId(next.fetch_add(1, Ordering::Relaxed));
-        let clients = Arc::clone(clients);
+        let (seated, clients) = (clients.seat(connection), Arc::clone(clients));
         served.spawn(async move {
-            clients.serve(connection, stream).await;
+            clients.serve(seated, stream).await;
             drop(seat);
         });
         while served.try_join_next().is_some() {}
@@ -359,7 +359,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::panic)]
 mod tests {
     use super::*;
     use arras_protocol::evidence::Evidence;
