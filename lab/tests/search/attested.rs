@@ -359,7 +359,7 @@ fn an_enclave_stays_with_its_first_authority() {
     let (log, end) = (deployment.folder.path().join("log"), Instant::now() + PATIENCE);
     while !fs::read_to_string(&log).unwrap().contains("another administrator or authority") {
         assert!(Instant::now() < end, "{}", fs::read_to_string(&log).unwrap());
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(std::time::Duration::from_millis(50));
     }
 }
 
