@@ -85,7 +85,7 @@ pub struct BenchArguments {
     /// Of bisen: only the storage services that arras-host has in itself, not Redis and Cassandra.
     #[arg(long)]
     pub own_services: bool,
-    /// Of bisen: the same on a plain channel, too, and how the two compare.
+    /// Of bisen: the same on a plain channel, too, and how the two compare; with `arras-plain-enclave` (of `arras-simulator`) beside this executable.
     #[arg(long)]
     pub plain: bool,
     /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each

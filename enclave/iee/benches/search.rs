@@ -62,7 +62,8 @@ fn seconds() -> f64 {
 impl Host {
     /// One whose enclave has no more than so many keywords in tables.
     fn new(counters_max: usize) -> Self {
-        let iee = Iee::new(Key::generate(), Channels::Plain).with_bounds(counters_max, SPILLED_MAX);
+        let iee =
+            Iee::new(Key::generate(), Channels::Other(Plain::enclave)).with_bounds(counters_max, SPILLED_MAX);
         let queue = VecDeque::new();
         let mut host = Self {
             iee,
@@ -142,7 +143,7 @@ impl Host {
                 self.reply = Some(Answer::decode(self.channel.unwrap(&bytes.0).unwrap()).unwrap().reply);
                 return;
             }
-            Outgoing::Ready | Outgoing::Close(_) => return,
+            Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) => return,
         };
         self.storage += seconds() - begun;
         self.queue.push_back(answer);
@@ -178,9 +179,9 @@ fn search(host: &mut Host, ranking: Ranking) -> (f64, f64) {
     let mut search = Search::new(0);
     search.keywords = (0..5).map(word).collect();
     search.formula = (0..5).map(Step::Keyword).chain(vec![Step::And; 4]).collect();
-    search.ranking = ranking;
     search.top = if ranking == Ranking::None { 0 } else { 100 };
     search.padding = Padding::Fixed(100);
+    search = search.ranked_by(ranking);
     let (begun, storage) = (seconds(), host.storage);
     let reply = host.call(Request::Search(search));
     let taken = seconds() - begun;

@@ -2,124 +2,81 @@
 
 use crate::identity::Identity;
 use crate::names::common_name;
-use arras_schemes::bisen::channel::{ChannelBroken, Plain, framed, unframed};
+use arras_schemes::bisen::channel::{EnclaveChannel, Named, Said, framed, unframed};
 use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
 use std::io::Read;
 use webpki::EndEntityCert;
 
 /// Which channels the enclave takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Channels {
     /// TLS 1.3 that ends in here, under a key that evidence binds; clients have certificates of the administrator's authority.
     Attested {
         /// Whether the enclave runs without its walls: what its evidence then says, so that clients can refuse it.
         debug: bool,
     },
-    /// Without protection: for tests and the laboratory. The host reads and alters what clients say, and clients are who they say
-    /// they are.
-    Plain,
+    /// Others: for tests and the laboratory, which bring them along.
+    Other(fn() -> Box<dyn EnclaveChannel>),
 }
 
-/// A client, as its certificate has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Named {
-    /// Its name: the certificate's one common name.
-    pub(crate) name: String,
-    /// The certificate's serial number.
-    pub(crate) serial: Vec<u8>,
-}
+/// One that ends in here.
+pub(crate) struct Tls(Box<ServerConnection>);
 
-/// One client's.
-pub(crate) enum Channel {
-    /// Nothing has come yet on a channel without protection.
-    New,
-    Plain(Plain),
-    Tls(Box<ServerConnection>),
-}
-
-/// What a client's bytes were.
-pub(crate) enum Said {
-    /// A part of the handshake.
-    Nothing,
-    Client(Named),
-    Message(Vec<u8>),
-}
-
-impl Channel {
-    /// A channel by the identity that the enclave has; without one, a plain one.
-    pub(crate) fn open(identity: Option<&Identity>) -> Option<Self> {
-        let Some(identity) = identity else { return Some(Self::New) };
+impl Tls {
+    /// None before there is a certificate.
+    pub(crate) fn open(identity: &Identity) -> Option<Self> {
         let mut connection = ServerConnection::new(identity.config.clone()?).ok()?;
         // What is written is taken at once.
         connection.set_buffer_limit(None);
-        Some(Self::Tls(Box::new(connection)))
+        Some(Self(Box::new(connection)))
+    }
+}
+
+impl EnclaveChannel for Tls {
+    fn receive(&mut self, bytes: &[u8]) -> Option<Said> {
+        receive(&mut self.0, bytes)
     }
 
-    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<Said, ChannelBroken> {
-        match self {
-            Self::New => {
-                let name = Plain::greeted(bytes)?;
-                *self = Self::Plain(Plain::default());
-                Ok(Said::Client(Named { name, serial: Vec::new() }))
-            }
-            Self::Plain(plain) => plain.unwrap(bytes).map(|message| Said::Message(message.to_vec())),
-            Self::Tls(connection) => receive(connection, bytes),
-        }
+    fn admit(&mut self, admission: u8) -> Vec<u8> {
+        self.wrap(&[admission])
     }
 
-    /// Says whether a client is taken, where channels can say it.
-    pub(crate) fn admit(&mut self, admission: u8) -> Vec<u8> {
-        match self {
-            Self::New | Self::Plain(_) => Vec::new(),
-            Self::Tls(_) => self.wrap(&[admission]),
-        }
+    fn wrap(&mut self, message: &[u8]) -> Vec<u8> {
+        // Neither fails: there is no limit, and the bytes go to memory.
+        let _ = std::io::Write::write_all(&mut self.0.writer(), &framed(message));
+        self.pending()
     }
 
-    pub(crate) fn wrap(&mut self, message: &[u8]) -> Vec<u8> {
-        match self {
-            Self::New => Vec::new(),
-            Self::Plain(plain) => plain.wrap(message),
-            Self::Tls(connection) => {
-                // Neither fails: there is no limit, and the bytes go to memory.
-                let _ = std::io::Write::write_all(&mut connection.writer(), &framed(message));
-                self.pending()
-            }
-        }
-    }
-
-    /// What the channel itself has to say: of the handshake, or why it ends.
-    pub(crate) fn pending(&mut self) -> Vec<u8> {
+    fn pending(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        if let Self::Tls(connection) = self {
-            while connection.wants_write() && connection.write_tls(&mut bytes).is_ok() {}
-        }
+        while self.0.wants_write() && self.0.write_tls(&mut bytes).is_ok() {}
         bytes
     }
 }
 
 /// Takes what is in one message of the host: flights of a handshake, or one whole message of the client's.
-fn receive(connection: &mut ServerConnection, mut bytes: &[u8]) -> Result<Said, ChannelBroken> {
+fn receive(connection: &mut ServerConnection, mut bytes: &[u8]) -> Option<Said> {
     let opening = connection.is_handshaking();
     let mut plain = Vec::new();
     while !bytes.is_empty() {
         match connection.read_tls(&mut bytes) {
             Ok(1..) => {}
             // The client has said that it is done, or what comes is too long for a record.
-            Ok(0) | Err(_) => return Err(ChannelBroken::Altered),
+            Ok(0) | Err(_) => return None,
         }
-        let state = connection.process_new_packets().map_err(|_| ChannelBroken::Altered)?;
+        let state = connection.process_new_packets().ok()?;
         let had = plain.len();
         plain.resize(had + state.plaintext_bytes_to_read(), 0);
-        connection.reader().read_exact(&mut plain[had..]).map_err(|_| ChannelBroken::Altered)?;
+        connection.reader().read_exact(&mut plain[had..]).ok()?;
     }
     match (opening, connection.is_handshaking(), plain.is_empty()) {
-        (true, true, true) => Ok(Said::Nothing),
+        (true, true, true) => Some(Said::Nothing),
         (true, false, true) => {
             let certificate = connection.peer_certificates().and_then(|chain| chain.first());
-            certificate.and_then(named).map(Said::Client).ok_or(ChannelBroken::Greeting)
+            certificate.and_then(named).map(Said::Client)
         }
-        (true, _, false) => Err(ChannelBroken::Reframed),
+        (true, _, false) => None,
         (false, ..) => unframed(plain).map(Said::Message),
     }
 }

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::journal::{Change, Place};
 use crate::sealer::Sealer;
 use crate::server::Enclave;
-use crate::spill::{RECORD_BYTES, Record, mark};
+use crate::spill::{RECORD_BYTES, Record};
 use crate::state::State;
 use crate::table::{SEGMENTS, Slot};
 use arras_keys::Key;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Most records in a piece.
-pub(crate) const PIECE_RECORDS: usize = 16_384;
+const PIECE_RECORDS: usize = 16_384;
 
 const PIECE_BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
 
@@ -52,6 +52,11 @@ impl Head {
         self.loaded..self.pieces
     }
 
+    /// How many records are in them, at most: what the host knows of it.
+    pub(crate) fn records_max(&self) -> usize {
+        self.spilled().len() * PIECE_RECORDS
+    }
+
     /// Itself, if there are any.
     pub(crate) fn if_spilled(&self) -> Option<Self> {
         Some(*self).filter(|head| !head.spilled().is_empty())
@@ -66,20 +71,18 @@ impl Head {
 enum Piece {
     /// Everything that is small: the first piece.
     Rest {
-        /// Each with how many of its entries only what is spilled says, and its revision (little endian).
+        /// Each with its entries, and its revision (little endian).
         collections: Vec<(Described, [u8; 8], [u8; 16])>,
         policy: Vec<u8>,
         epochs: u32,
         generation: u32,
     },
-    /// Records of what is in tables.
+    /// Records of keywords: of what is in tables, or of what is spilled, as the head says.
     Keywords(Blob),
     Versions {
         collection: u32,
         versions: Blob,
     },
-    /// Records of what is spilled.
-    Spilled(Blob),
 }
 
 /// Seals and opens pieces and heads.
@@ -112,15 +115,14 @@ impl Pieces {
             Piece::Rest { collections, policy, epochs, generation } => {
                 state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
                 let root = state.policy.root(root);
-                for ((described, spilled, revision), at) in collections.into_iter().zip(0..) {
+                for ((described, entries, revision), at) in collections.into_iter().zip(0..) {
                     let mut collection = Collection::new(&root, at, described, generation);
-                    collection.table.spilled = u64::from_le_bytes(spilled);
+                    collection.table.entries = u64::from_le_bytes(entries);
                     collection.revision = u128::from_le_bytes(revision);
                     state.collections.push(collection);
                 }
                 (state.epochs, state.generation) = (epochs, generation);
             }
-            Piece::Spilled(_) => return Err(Fault::StateAltered),
             Piece::Keywords(records) => {
                 for Record { stem, count, epoch, collection } in Record::all(records.as_slice()) {
                     state.kept(collection.into())?.table.set(&stem, count, epoch, false);
@@ -144,8 +146,8 @@ impl Pieces {
     /// The records of a piece of what is spilled.
     pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<u8>, Fault> {
         match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
-            Piece::Spilled(Blob(records)) => Ok(records),
-            Piece::Rest { .. } | Piece::Keywords(_) | Piece::Versions { .. } => Err(Fault::StateAltered),
+            Piece::Keywords(Blob(records)) => Ok(records),
+            Piece::Rest { .. } | Piece::Versions { .. } => Err(Fault::StateAltered),
         }
     }
 }
@@ -172,24 +174,24 @@ impl Writer<'_> {
     }
 
     /// Saves full pieces of records; behind the last record, what is left, too.
-    async fn save_records(&mut self, piece: fn(Blob) -> Piece, are_all: bool) {
+    async fn save_records(&mut self, are_all: bool) {
         while self.records.len() >= PIECE_BYTES || are_all && !self.records.is_empty() {
             let rest = self.records.split_off(self.records.len().min(PIECE_BYTES));
             let records = std::mem::replace(&mut self.records, rest);
-            self.save(piece(Blob(records))).await;
+            self.save(Piece::Keywords(Blob(records))).await;
         }
     }
 
-    /// Saves records of a collection's keywords that leave or stay; less than a piece of them may wait.
-    async fn save_keywords(&mut self, number: usize, is_leaving: bool, piece: fn(Blob) -> Piece) {
+    /// Saves records of all keywords of a collection's table; less than a piece of them may wait.
+    async fn save_keywords(&mut self, number: usize) {
         for segment in 0..SEGMENTS {
             if let Some(collection) = self.enclave.core().state.collections.get(number) {
-                let slots = collection.table.segment(segment).filter(|slot| slot.is_leaving == is_leaving);
-                for Slot { stem, count, epoch, .. } in slots.copied() {
-                    self.records.extend(Record { stem, count, epoch, collection: number as u8 }.bytes());
+                for (stem, Slot { count, epoch, .. }) in collection.table.segment(segment) {
+                    let (stem, count, epoch, collection) = (*stem, *count, *epoch, number as u8);
+                    self.records.extend(Record { stem, count, epoch, collection }.bytes());
                 }
             }
-            self.save_records(piece, false).await;
+            self.save_records(false).await;
         }
     }
 
@@ -215,18 +217,17 @@ impl Writer<'_> {
                     }
                 }
             }
-            self.save_records(Piece::Spilled, false).await;
+            self.save_records(false).await;
         }
         Ok(())
     }
 }
 
 impl State {
-    /// Everything that is small; what is leaving the tables is spilled in it.
+    /// Everything that is small.
     fn rest(&self, generation: u32) -> Piece {
         let described = |Collection { name, settings, revision, table, .. }: &Collection| {
-            let spilled = (table.spilled + table.leaving()).to_le_bytes();
-            ((name.clone(), settings.clone()), spilled, revision.to_le_bytes())
+            ((name.clone(), settings.clone()), table.entries.to_le_bytes(), revision.to_le_bytes())
         };
         Piece::Rest {
             collections: self.collections.iter().map(described).collect(),
@@ -252,42 +253,39 @@ impl State {
 }
 
 impl Enclave {
-    /// Writes the state whole, and has the log before it forgotten. It may spill counters; `is_full` is whether it comes because tables
-    /// might not hold what is next.
-    pub(crate) async fn checkpoint(&self, is_full: bool) -> Result<(), Fault> {
-        let (head, generation, rest) = {
+    /// Writes the state whole, and has the log before it forgotten. Where tables are full, it spills them.
+    pub(crate) async fn checkpoint(&self) -> Result<(), Fault> {
+        let (head, generation, spills, rest) = {
             let core = &mut *self.core();
-            let state = &mut core.state;
+            let state = &core.state;
             core.journal.since_checkpoint = 0;
             core.fill.set_known(state.keywords(), state.spilled);
-            let stay = core.fill.stay(is_full && state.spilled.is_some()).filter(|_| state.epochs < u32::MAX);
-            let generation = if let Some(stay) = stay {
-                mark(state, stay);
-                state.epochs + 1
-            } else {
-                state.generation
-            };
+            let spills = state.epochs < u32::MAX && core.fill.spills(state.spilled.is_some());
+            let generation = if spills { state.epochs + 1 } else { state.generation };
             let mut id = [0; 16];
             core.prg.fill(&mut id);
-            (Head { place: core.journal.place, pieces: 0, loaded: 0, id }, generation, state.rest(generation))
+            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id };
+            (head, generation, spills, state.rest(generation))
         };
         let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };
         writer.save(rest).await;
         let old = self.core().state.spilled;
-        let collections = self.core().state.collections.len();
-        for number in 0..collections {
-            writer.save_keywords(number, false, Piece::Keywords).await;
-            writer.save_records(Piece::Keywords, true).await;
+        let collections = 0..self.core().state.collections.len();
+        for number in collections.clone().filter(|_| !spills) {
+            writer.save_keywords(number).await;
+        }
+        writer.save_records(true).await;
+        for number in collections.clone() {
             writer.save_versions(number).await;
         }
         writer.head.loaded = writer.head.pieces;
         if let Some(old) = old {
             writer.copy(old).await?;
         }
-        for number in 0..collections {
-            writer.save_keywords(number, true, Piece::Spilled).await;
+        for number in collections.filter(|_| spills) {
+            writer.save_keywords(number).await;
         }
-        writer.save_records(Piece::Spilled, true).await;
+        writer.save_records(true).await;
         let Writer { head, bytes, .. } = writer;
         let sealed = {
             let core = &mut *self.core();
@@ -355,11 +353,12 @@ mod tests {
 
     /// The sealed pieces of a checkpoint of a state, and its head.
     fn written(root: &Key, state: State) -> (Head, Vec<Vec<u8>>) {
-        let mut iee = Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Plain);
+        let mut iee =
+            Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Attested { debug: true });
         let enclave = iee.enclave.clone();
         enclave.core().state = state;
         let task = enclave.clone();
-        enclave.core().tasks.spawn(None, async move { task.checkpoint(false).await });
+        enclave.core().tasks.spawn(None, async move { task.checkpoint().await });
         let mut sealed = Vec::new();
         enclave.run().unwrap();
         let mut said = enclave.core().tasks.take_out();
@@ -385,7 +384,7 @@ mod tests {
             pieces.restore(&root, &mut after, (&head.id, number), piece).unwrap();
         }
         for (one, other) in before.collections.iter().zip(&after.collections) {
-            assert_eq!((one.table.entries(), other.table.entries()), (40_000, 40_000));
+            assert_eq!((one.table.keywords(), other.table.keywords()), (40_000, 40_000));
             assert_eq!(other.documents.bound(), 20_000);
             for number in 0..20_000 {
                 let (one, other) = (one.documents.version(number), other.documents.version(number));

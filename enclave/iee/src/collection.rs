@@ -2,7 +2,7 @@
 
 use crate::documents::Documents;
 use crate::keys::EntryKeys;
-use crate::table::{SlotId, Table};
+use crate::table::{KEYWORD_BYTES, Table};
 use arras_keys::Key;
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
@@ -32,7 +32,7 @@ pub(crate) struct Collection {
 
 /// An update whose entries are ready to be stored.
 pub(crate) struct Staged {
-    touched: Vec<SlotId>,
+    touched: Vec<Block>,
     targets: Vec<u32>,
     /// How many entries each document has in it.
     entries: Vec<u32>,
@@ -90,14 +90,14 @@ impl Collection {
             salt: self.salt,
             settings: self.settings.clone(),
             documents: self.documents.published_count() as u64,
-            entries: self.table.entries(),
+            entries: self.table.entries,
             live_entries: self.documents.live_entries,
             revision: self.revision,
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.documents.bytes_for(self.documents.bound())
+        self.table.keywords() * KEYWORD_BYTES + self.documents.bytes_for(self.documents.bound())
     }
 
     pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
@@ -117,29 +117,27 @@ impl Collection {
         fence.next(self.revision).ok_or(Refused::Stale(self.revision))
     }
 
-    /// Whether an update can be carried out, and by how many bytes the collection grows with it.
+    /// Whether an update can be carried out, and by how many bytes the collection grows with it at the most.
     pub(crate) fn admit(&self, update: &Update) -> Result<usize, Refused> {
         let (_, new) = self.documents.targets(update)?;
-        if self.table.entries() + update.pair_count() as u64 > ENTRIES_MAX {
+        if self.table.entries + update.pair_count() as u64 > ENTRIES_MAX {
             return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
         }
-        Ok(self.table.growth_for(&self.stems(update)) + self.documents.bytes_for(new))
+        Ok(update.pair_count() * KEYWORD_BYTES + self.documents.bytes_for(new))
     }
 
     /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.
     pub(crate) fn stage(&mut self, update: &Update, prg: &mut Prg) -> Result<Staged, Refused> {
         let (targets, _) = self.documents.targets(update)?;
         let stems = self.stems(update);
-        self.table.reserve(&stems);
         let mut touched = Vec::new();
         let mut places = Vec::with_capacity(stems.len());
         let mut blocks = Vec::with_capacity(stems.len());
         let mut entries = vec![0; targets.len()];
         for (stem, pair) in stems.iter().zip(update.pairs()) {
-            let Some(id) = self.table.enter(stem) else { continue };
-            let (epoch, counter, is_first) = self.table.next(id);
+            let (epoch, counter, is_first) = self.table.next(stem);
             if is_first {
-                touched.push(id);
+                touched.push(*stem);
             }
             places.push(EntryKeys::place(stem, epoch, counter));
             let Pair { operation, slot, metadata, .. } = pair;

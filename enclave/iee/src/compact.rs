@@ -9,7 +9,7 @@ use crate::keys::EntryKeys;
 use crate::lane::Stopped;
 use crate::server::{Core, Enclave};
 use crate::spill::Gathered;
-use crate::table::{Counted, SEGMENTS};
+use crate::table::{Counted, KEYWORD_BYTES, SEGMENTS};
 use crate::tasks::in_flights;
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
@@ -19,30 +19,17 @@ use arras_schemes::bisen::message::{Refused, Reply, Setting};
 use arras_schemes::bisen::update::{Fence, Metadata, Operation};
 use std::collections::HashSet;
 
-/// Entries that a round reads, at least, unless nothing is left: keywords of whole segments, so that what is read together is not one
-/// keyword's.
-pub(crate) const ROUND: u64 = 1 << 16;
+/// Entries that a round reads, on average: keywords of whole segments, so that what is read together is not one keyword's.
+pub(crate) const ROUND: u64 = 9 << 13;
 
-/// The keywords of a round of the segments that were gathered, and where the next one begins.
-pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Counted>, Option<u64>) {
-    let (mut keywords, mut entries) = (Vec::new(), 0);
-    for segment in gathered.range.clone() {
-        if entries >= gathered.most {
-            return (keywords, Some(segment as u64));
-        }
-        let mut spilled = gathered.take(segment);
-        let slots = collection.table.segment(segment);
-        let here = slots.map(|slot| (slot.stem, spilled.remove(&slot.stem).unwrap_or_default(), Some(slot)));
-        let mut counted: Vec<Counted> =
-            here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
-        counted.extend(spilled.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
-        for keyword in counted.into_iter().filter(|keyword| keyword.entries() > 0) {
-            entries += keyword.entries();
-            keywords.push(keyword);
-        }
-    }
-    let next = gathered.range.end;
-    (keywords, (next < SEGMENTS).then_some(next as u64))
+/// The keywords of the segments that were gathered.
+fn choose(collection: &Collection, Gathered { range, mut found, .. }: Gathered) -> Vec<Counted> {
+    let slots = range.flat_map(|segment| collection.table.segment(segment));
+    let here = slots.map(|(stem, slot)| (*stem, found.remove(stem).unwrap_or_default(), Some(slot)));
+    let mut keywords: Vec<Counted> = here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
+    keywords.extend(found.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
+    keywords.retain(|keyword| keyword.entries() > 0);
+    keywords
 }
 
 /// Bytes that a round takes: its fetch, and entries to be put.
@@ -54,11 +41,15 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
         .saturating_add(keywords.len() * 128 + runs * 32)
 }
 
-/// Of a keyword: what it has afterwards, and how many entries before only what is spilled says.
+/// Of a keyword: what it has afterwards, and how many entries fewer that is.
 type Counts = Vec<((Block, [u8; 4]), u32)>;
 
-/// Puts of what is left, once all entries are there; what keywords have then, and all together.
-fn rewrite(fetch: &Fetch, epoch: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts, u64) {
+fn saved_by(counts: &[((Block, [u8; 4]), u32)]) -> u64 {
+    counts.iter().map(|(_, saved)| u64::from(*saved)).sum()
+}
+
+/// Puts of what is left, once all entries are there; and what keywords have then.
+fn rewrite(fetch: &Fetch, epoch: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts) {
     let (mut places, mut blocks, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for (at, word) in fetch.words.iter().enumerate() {
         let kept = keep(fetch, at, |number| !of.documents.is_retired(number));
@@ -66,10 +57,10 @@ fn rewrite(fetch: &Fetch, epoch: u32, of: &Collection, prg: &mut Prg) -> (Vec<Ve
             places.push(EntryKeys::place(&word.stem, epoch, counter));
             blocks.push(payload(*operation, *number, &metadata.0));
         }
-        counts.push(((word.stem, (kept.len() as u32).to_le_bytes()), word.spilled));
+        let left = kept.len() as u32;
+        counts.push(((word.stem, left.to_le_bytes()), word.count - left));
     }
-    let left = places.len() as u64;
-    (puts(&of.keys, places, blocks, prg), counts, left)
+    (puts(&of.keys, places, blocks, prg), counts)
 }
 
 /// What still says something, newest first: the last addition of each document with its continuations.
@@ -86,25 +77,18 @@ fn keep(fetch: &Fetch, word: usize, there: impl Fn(u32) -> bool) -> Vec<(Operati
 }
 
 impl Core {
-    /// The keywords of a round and where the next one begins, if there is anything to do; what is counted for it, and bytes that the table
-    /// may take afterwards.
-    fn choose(
-        &mut self,
-        number: u32,
-        gathered: Gathered,
-    ) -> Result<(Vec<Counted>, Option<u64>, usize), Refused> {
+    /// The keywords of a round and where the next one begins, if there is anything to do.
+    fn choose(&self, number: u32, gathered: Gathered) -> Result<(Vec<Counted>, Option<u64>), Refused> {
         if let Some(needed) = gathered.beyond() {
-            return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes() as u64 });
+            return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes as u64 });
         }
-        let collection = self.state.collection(number)?;
-        let (keywords, next) = choose(collection, gathered);
-        let stems = keywords.iter().map(|keyword| keyword.stem);
-        let new: Vec<Block> = stems.filter(|stem| collection.table.get(stem).is_none()).collect();
+        let next = Some(gathered.range.end as u64).filter(|next| *next < SEGMENTS as u64);
+        let keywords = choose(self.state.collection(number)?, gathered);
         // No label may come a second time.
         if self.state.epochs == u32::MAX && !keywords.is_empty() {
             return Err(Refused::Bound(Setting::Number));
         }
-        Ok((keywords, next, collection.table.growth_for(&new)))
+        Ok((keywords, next))
     }
 }
 
@@ -113,16 +97,16 @@ impl Enclave {
     pub(crate) async fn compact(&self, number: u32, from: u64, fence: Fence) -> Result<Reply, Stopped> {
         let revision = self.core().state.collection(number)?.revision_with(fence)?;
         let gathered = self.gather(number, from).await?;
-        let (keywords, next, growth) = self.core().choose(number, gathered)?;
+        let (keywords, next) = self.core().choose(number, gathered)?;
         let bound = self.core().state.collection(number)?.documents.bound();
         if keywords.is_empty() {
             return Ok(Reply::Compacted { next, read: 0, saved: 0 });
         }
+        let growth = keywords.len() * KEYWORD_BYTES;
         let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
         self.core().fill.since += round_keywords(keywords.len());
         let fetch = Fetch::new(keywords.into_iter(), true, bound);
         let compacted = self.round(number, revision, fetch, next, reserved).await;
-        // Keywords came into the table one by one, which takes no more than all at once.
         let core = &mut *self.core();
         core.budget.kept = core.state.bytes();
         compacted
@@ -138,7 +122,7 @@ impl Enclave {
     ) -> Result<Reply, Stopped> {
         self.log(&Change::Epoch).await?;
         self.fetch(&mut fetch, number).await.map_err(Refused::Storage)?;
-        let (epoch, before, (puts, counts, left)) = {
+        let (epoch, before, (puts, counts)) = {
             let core = &mut *self.core();
             let (epoch, collection) = (core.state.epochs, core.state.collection(number)?);
             (epoch, collection.revision, rewrite(&fetch, epoch, collection, &mut core.prg))
@@ -147,13 +131,13 @@ impl Enclave {
         for (some, done) in counts.chunks(COUNTED_MAX).zip((COUNTED_MAX..).step_by(COUNTED_MAX)) {
             // The round has brought the collection forward when all of it is there.
             let revision = if done < counts.len() { before } else { revision }.to_le_bytes();
-            let (keywords, spilled): (Vec<_>, Vec<u32>) = some.iter().copied().unzip();
-            let spilled = spilled.into_iter().map(u64::from).sum::<u64>().to_le_bytes();
-            self.log(&Change::Compacted { collection: number, epoch, revision, spilled, keywords }).await?;
+            let saved = saved_by(some).to_le_bytes();
+            let keywords = some.iter().map(|(counted, _)| *counted).collect();
+            self.log(&Change::Compacted { collection: number, epoch, revision, saved, keywords }).await?;
         }
-        let read = fetch.entries() as u64;
+        let (read, saved) = (fetch.entries() as u64, saved_by(&counts));
         self.core().tasks.spawn(None, self.clone().remove(number, fetch.into_order(), reserved));
-        Ok(Reply::Compacted { next, read, saved: read - left })
+        Ok(Reply::Compacted { next, read, saved })
     }
 
     /// Removes entries that are of no more use, once the searches that may want them have ended.

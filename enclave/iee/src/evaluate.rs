@@ -4,7 +4,7 @@ use crate::budget::Reserved;
 use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Padding, Plan, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, Search, Step};
 use arras_schemes::bisen::update::Operation;
 use std::collections::BTreeSet;
 
@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 pub(crate) struct Ground {
     pub(crate) search: Search,
     pub(crate) groups: Groups,
-    pub(crate) plan: Plan,
     pub(crate) padding: Padding,
     pub(crate) fetch: Fetch,
     /// The documents that were published when the search began.
@@ -128,10 +127,10 @@ impl Evaluation {
         for (keyword, distance) in words {
             let mut places = positions(ground, usize::from(*keyword), *distance, &candidates)?;
             places.sort_unstable();
-            starts = Some(match starts {
-                None => places,
-                Some(starts) => common(&starts, &places),
-            });
+            match &mut starts {
+                None => starts = Some(places),
+                Some(starts) => starts.retain(|start| places.binary_search(start).is_ok()),
+            }
         }
         let mut set = Set::with_capacity(ground.bound);
         starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as usize));
@@ -143,32 +142,16 @@ impl Evaluation {
 fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -> Result<Vec<u64>, Refused> {
     // Two such lists are there at once, and may have doubled.
     let most = ground.scratch / (4 * size_of::<u64>());
-    let (mut places, mut closed) = (Vec::new(), Set::with_capacity(ground.bound));
-    for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
-        if !candidates.contains(number as usize) || closed.contains(number as usize) {
-            continue;
-        }
+    let mut places = Vec::new();
+    for (operation, number, metadata) in ground.fetch.live(keyword, candidates.clone()) {
         let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(u32::from(distance)));
         places.extend(begins.map(|at| u64::from(number) << 24 | u64::from(at)));
-        if operation != Operation::Continue {
-            closed.insert(number as usize);
-        }
         if places.len() > most {
             let needed = places.len() as u64 * 64;
             return Err(Refused::Memory { needed, budget: ground.scratch as u64 });
         }
     }
     Ok(places)
-}
-
-/// What is in both of two ascending lists.
-fn common(one: &[u64], other: &[u64]) -> Vec<u64> {
-    let mut rest = other.iter().copied().peekable();
-    let within = |place: &u64| {
-        while rest.next_if(|next| next < place).is_some() {}
-        rest.peek() == Some(place)
-    };
-    one.iter().copied().filter(within).collect()
 }
 
 /// Leaves the numbers that are to be kept.

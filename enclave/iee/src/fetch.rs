@@ -24,8 +24,6 @@ const fn kept_of_each(with_metadata: bool) -> usize {
 pub(crate) struct Word {
     pub(crate) stem: Block,
     pub(crate) count: u32,
-    /// How many of them only what is spilled says.
-    pub(crate) spilled: u32,
     /// Entries of the words before it.
     first: u32,
 }
@@ -155,13 +153,13 @@ impl Fetch {
     /// Begins, in a collection whose documents' numbers are below a bound; the keywords have fewer than 2^32 entries together.
     pub(crate) fn new(keywords: impl Iterator<Item = Counted>, with_metadata: bool, bound: usize) -> Self {
         let (mut words, mut runs, mut total) = (Vec::new(), Vec::new(), 0);
-        for Counted { stem, runs: counts, spilled } in keywords {
+        for Counted { stem, runs: counts } in keywords {
             let first = total;
             for (epoch, count) in counts {
                 runs.push(Run { stem, epoch, first: total });
                 total += count;
             }
-            words.push(Word { stem, count: total - first, spilled, first });
+            words.push(Word { stem, count: total - first, first });
         }
         let each = kept_of_each(with_metadata);
         let arrived = Arrived { entries: vec![0; total as usize * each], each, bound };
@@ -199,17 +197,26 @@ impl Fetch {
         })
     }
 
+    /// What is so of documents among some, newest first: of each the last addition of a word, behind its continuations.
+    pub(crate) fn live(
+        &self,
+        word: usize,
+        mut among: Set,
+    ) -> impl Iterator<Item = (Operation, u32, Metadata)> {
+        let is_live = move |(operation, number, _): &(Operation, u32, Metadata)| {
+            let is_open = among.contains(*number as usize);
+            if is_open && *operation != Operation::Continue {
+                among.remove(*number as usize);
+            }
+            is_open && *operation != Operation::Delete
+        };
+        self.newest_first(word).filter(is_live)
+    }
+
     /// The documents among some whose last operation on a word is an addition, with its metadata.
     pub(crate) fn current(&self, word: usize, among: &Set) -> impl Iterator<Item = (u32, Metadata)> {
-        let mut open = among.clone();
-        let last = move |(operation, number, metadata): (Operation, u32, Metadata)| {
-            let is_last = operation != Operation::Continue && open.contains(number as usize);
-            if is_last {
-                open.remove(number as usize);
-            }
-            (is_last && operation == Operation::Add).then_some((number, metadata))
-        };
-        self.newest_first(word).filter_map(last)
+        let additions = self.live(word, among.clone()).filter(|(operation, ..)| *operation == Operation::Add);
+        additions.map(|(_, number, metadata)| (number, metadata))
     }
 }
 

@@ -46,8 +46,8 @@ pub(crate) enum Change {
         epoch: u32,
         /// The collection's revision with it (little endian).
         revision: [u8; 16],
-        /// Entries of them, before, that only what is spilled says (little endian).
-        spilled: [u8; 8],
+        /// How many entries fewer they have together (little endian).
+        saved: [u8; 8],
         keywords: Vec<(Block, [u8; 4])>,
     },
 }

@@ -2,6 +2,7 @@
 
 use crate::budget::Reserved;
 use crate::fault::Fault;
+use crate::identity::Identity;
 use crate::journal::{Change, round_keywords};
 use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
@@ -14,21 +15,14 @@ use arras_schemes::bisen::update::Update;
 /// Bytes of the log, at least, after which the state is written whole.
 const CHECKPOINT_MIN: usize = 16 << 20;
 
-/// Bytes beside its message that an update takes, a pair: place, block, tag, order, put, and the record; and what its counting takes.
-const STAGED_BYTES: usize = 16 + 16 + 16 + 4 + 48 + 48 + 64;
+/// Bytes beside its message that an update takes, a pair: stem, place, block, tag, order, put, and the record.
+const STAGED_BYTES: usize = 16 + 16 + 16 + 16 + 4 + 48 + 48;
 
 /// A change that waits for its turn.
 pub(crate) struct Job {
     pub(crate) client: Client,
     request: Request,
     reserved: Reserved,
-}
-
-/// What comes next.
-enum Next {
-    /// Whether it comes because tables might not hold what is behind it.
-    Checkpoint(bool),
-    Job(Job),
 }
 
 /// Why a change is not carried out.
@@ -59,7 +53,8 @@ impl Core {
         Ok(())
     }
 
-    fn next(&mut self) -> Option<Next> {
+    /// What comes next: a job, or a checkpoint before it.
+    fn next(&mut self) -> Option<Option<Job>> {
         // The first of the next client, as turns go.
         let turn =
             |(at, job): &(usize, &Job)| (job.reserved.place() <= self.last_job, job.reserved.place(), *at);
@@ -72,13 +67,13 @@ impl Core {
             }
             _ => 0,
         };
-        let is_full = self.fill.is_full(more);
-        if is_full || self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.journal.checkpoint_bytes) {
-            return Some(Next::Checkpoint(is_full));
+        let is_long = self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.journal.checkpoint_bytes);
+        if is_long || self.fill.is_full(more) {
+            return Some(None);
         }
         let job = self.jobs.remove(at)?;
         self.last_job = job.reserved.place();
-        Some(Next::Job(job))
+        Some(Some(job))
     }
 
     /// Whether a change can be carried out, before anything is logged of it; a reply if there is nothing to do.
@@ -135,15 +130,13 @@ impl Core {
 impl Enclave {
     /// The start, and then changes for as long as the enclave runs.
     pub(crate) async fn change_all(self) -> Result<(), Fault> {
-        self.clone().attest().await?;
+        let is_shown = |core: &mut Core| core.identity.as_ref().is_none_or(Identity::is_shown);
+        self.until(|core| is_shown(core).then_some(())).await;
         self.boot().await?;
         loop {
-            let job = match self.until(Core::next).await {
-                Next::Checkpoint(is_full) => {
-                    self.checkpoint(is_full).await?;
-                    continue;
-                }
-                Next::Job(job) => job,
+            let Some(job) = self.until(Core::next).await else {
+                self.checkpoint().await?;
+                continue;
             };
             // Its rights may have changed since.
             let permitted = self.core().permit(job.client, &job.request).map_err(Stopped::Refused);
@@ -214,9 +207,10 @@ impl Enclave {
             collection.stage(update, &mut core.prg).map_err(|_| Fault::StateAltered)?
         };
         self.put(std::mem::take(&mut staged.puts)).await;
-        let mut core = self.core();
-        let collection = core.state.kept(update.collection)?;
-        collection.publish(update, &staged);
+        let core = &mut *self.core();
+        core.state.kept(update.collection)?.publish(update, &staged);
+        // Its pairs were counted as new keywords.
+        core.budget.kept = core.state.bytes();
         Ok(())
     }
 

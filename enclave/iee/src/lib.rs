@@ -30,6 +30,7 @@ mod documents;
 mod evaluate;
 mod fault;
 mod fetch;
+mod frames;
 mod identity;
 mod journal;
 mod keys;
@@ -48,5 +49,6 @@ mod tasks;
 
 pub use channel::Channels;
 pub use fault::Fault;
+pub use frames::serve;
 pub use server::Iee;
 pub use spill::SPILLED_MAX;

@@ -1,4 +1,4 @@
-//! DER (ITU-T X.690), as far as certificates need it here: the name in a client's, and the enclave's own.
+//! DER (ITU-T X.690), as far as it is read here: the name in a client's certificate.
 
 use arras_protocol::iee::IDENTITY_BYTES_MAX;
 
@@ -10,30 +10,6 @@ const PRINTABLE: u8 = 0x13;
 
 /// `id-at-commonName`.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-
-/// An element of a tag with a content.
-pub(crate) fn element(tag: u8, content: &[&[u8]]) -> Vec<u8> {
-    let content = content.concat();
-    let length = content.len().to_be_bytes();
-    let digits = &length[length.iter().take_while(|byte| **byte == 0).count().min(length.len() - 1)..];
-    let mut bytes = vec![tag];
-    if content.len() >= 0x80 {
-        bytes.push(0x80 | digits.len() as u8);
-    }
-    bytes.extend_from_slice(digits);
-    bytes.extend_from_slice(&content);
-    bytes
-}
-
-pub(crate) fn sequence(content: &[&[u8]]) -> Vec<u8> {
-    element(SEQUENCE, content)
-}
-
-/// A whole name that is one common name.
-pub(crate) fn name_of(name: &str) -> Vec<u8> {
-    let part = sequence(&[&element(IDENTIFIER, &[COMMON_NAME]), &element(UTF8, &[name.as_bytes()])]);
-    sequence(&[&element(SET, &[&part])])
-}
 
 /// The one common name of a certificate's subject (the content of its sequence); none if it has none or several, or one that is empty or too
 /// long.
@@ -77,6 +53,30 @@ fn take<'d>(der: &mut &'d [u8], tag: u8) -> Option<&'d [u8]> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    /// An element of a tag with a content.
+    fn element(tag: u8, content: &[&[u8]]) -> Vec<u8> {
+        let content = content.concat();
+        let length = content.len().to_be_bytes();
+        let digits = &length[length.iter().take_while(|byte| **byte == 0).count().min(length.len() - 1)..];
+        let mut bytes = vec![tag];
+        if content.len() >= 0x80 {
+            bytes.push(0x80 | digits.len() as u8);
+        }
+        bytes.extend_from_slice(digits);
+        bytes.extend_from_slice(&content);
+        bytes
+    }
+
+    fn sequence(content: &[&[u8]]) -> Vec<u8> {
+        element(SEQUENCE, content)
+    }
+
+    /// A whole name that is one common name.
+    fn name_of(name: &str) -> Vec<u8> {
+        let part = sequence(&[&element(IDENTIFIER, &[COMMON_NAME]), &element(UTF8, &[name.as_bytes()])]);
+        sequence(&[&element(SET, &[&part])])
+    }
 
     fn content(name: &[u8]) -> &[u8] {
         let mut rest = name;

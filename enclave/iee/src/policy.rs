@@ -6,20 +6,21 @@ use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most rights that are given, and groups that they name together: they are in one piece of a checkpoint.
+/// Most rights that are given, and bytes of the groups that they name together: they are in one piece of a checkpoint.
 const GRANTS_MAX: usize = 4096;
-const GROUPS_IN_ALL_MAX: usize = 1 << 16;
+const GROUPS_BYTES_MAX: usize = 4 << 16;
 
 /// Rights by identity and collection. Who is not named has none.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Policy {
     /// Who may do everything: said at the first launch, and the same for ever.
     pub(crate) administrator: String,
-    /// The hash of its authority, said then, too; zeros where channels are plain.
+    /// The hash of its authority, said then, too; zeros where channels are none of ours.
     authority: [u8; 32],
     /// Serial numbers of certificates that are no longer taken.
     revoked: BTreeSet<Vec<u8>>,
-    grants: BTreeMap<String, BTreeMap<String, Rights>>,
+    /// By the two names.
+    grants: BTreeMap<(String, String), Rights>,
 }
 
 /// Most certificates that are revoked.
@@ -33,20 +34,12 @@ fn all_rights() -> Rights {
 impl Policy {
     /// Whether there is room for a grant, in place of one that is there.
     pub(crate) fn has_room(&self, identity: &str, collection: &str, rights: &Rights) -> Result<(), Refused> {
-        let named = |rights: &Rights| match &rights.groups {
-            Groups::All => 0,
-            Groups::Only(groups) => groups.len(),
-        };
-        let (mut others, mut groups) = (0, named(rights));
-        for (to, grants) in &self.grants {
-            for (_, rights) in
-                grants.iter().filter(|(of, _)| (to.as_str(), of.as_str()) != (identity, collection))
-            {
-                others += 1;
-                groups += named(rights);
-            }
-        }
-        let fits = others < GRANTS_MAX && groups <= GROUPS_IN_ALL_MAX;
+        let is_other = |(to, of): &(String, String)| (to.as_str(), of.as_str()) != (identity, collection);
+        let others = self.grants.iter().filter(|(names, _)| is_other(names));
+        let (others, groups) = others.fold((0, rights.groups.bytes()), |(others, groups), (_, rights)| {
+            (others + 1, groups + rights.groups.bytes())
+        });
+        let fits = others < GRANTS_MAX && groups <= GROUPS_BYTES_MAX;
         if fits { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
     }
 
@@ -77,17 +70,15 @@ impl Policy {
     pub(crate) fn apply(&mut self, request: &Request) {
         match request {
             Request::Grant { identity, collection, rights } => {
-                let grants = self.grants.entry(identity.clone()).or_default();
                 let mut rights = rights.clone();
                 // In order, as they are looked for.
                 if let Groups::Only(groups) = &mut rights.groups {
                     groups.sort_unstable();
                 }
-                grants.insert(collection.clone(), rights);
-                grants.retain(|_, rights| rights.search || rights.update);
-                self.grants.retain(|_, grants| !grants.is_empty());
+                self.grants.insert((identity.clone(), collection.clone()), rights);
+                self.grants.retain(|_, rights| rights.search || rights.update);
             }
-            Request::Revoke(identity) => _ = self.grants.remove(identity),
+            Request::Revoke(identity) => self.grants.retain(|(to, _), _| to != identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
             Request::Create { .. } | Request::Open(_) | Request::Update(_) | Request::Search(_) => {}
             Request::More(_) | Request::Close(_) | Request::Compact { .. } => {}
@@ -99,7 +90,7 @@ impl Policy {
         if identity == self.administrator {
             return Ok(all_rights());
         }
-        let rights = self.grants.get(identity).and_then(|grants| grants.get(collection));
+        let rights = self.grants.get(&(identity.to_owned(), collection.to_owned()));
         rights.cloned().ok_or(Refused::NotAllowed)
     }
 }

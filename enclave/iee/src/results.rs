@@ -31,16 +31,6 @@ pub(crate) type Best = (Vec<u32>, Vec<f32>);
 /// Bytes that a cursor takes whatever it holds, with its place among all.
 const CURSOR_BYTES: usize = size_of::<Cursor>() + 64;
 
-/// What is hidden by both: the request may ask for more padding than the collection, not for less.
-pub(crate) fn stricter(request: Padding, collection: Padding) -> Padding {
-    match (request, collection) {
-        (Padding::Fixed(one), Padding::Fixed(other)) => Padding::Fixed(one.max(other)),
-        (Padding::Fixed(slots), _) | (_, Padding::Fixed(slots)) => Padding::Fixed(slots),
-        (Padding::PowerOfTwo, _) | (_, Padding::PowerOfTwo) => Padding::PowerOfTwo,
-        (Padding::None, Padding::None) => Padding::None,
-    }
-}
-
 /// How many results a padding lets through.
 pub(crate) fn most(padding: Padding, top: u32) -> usize {
     let top = if top == 0 { usize::MAX } else { top as usize };

@@ -6,11 +6,11 @@ use crate::evaluate::{Evaluation, Ground};
 use crate::fetch::Fetch;
 use crate::policy::may_search;
 use crate::rank::Scores;
-use crate::results::{Best, Cursor, most, stricter};
+use crate::results::{Best, Cursor, most};
 use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
-use arras_schemes::bisen::query::{Filter, Plan, Ranking, Search, Step, TOP_MAX};
+use arras_schemes::bisen::query::{Filter, Ranking, Search, Step, TOP_MAX};
 
 /// Entries and words of sets that one piece works on, about.
 const PIECE: usize = 1 << 20;
@@ -30,7 +30,7 @@ impl Core {
     fn begin_search(
         &mut self,
         search: Search,
-        plan: Plan,
+        depth: usize,
         groups: Groups,
         share: &Share,
         found: &Found,
@@ -55,19 +55,20 @@ impl Core {
         let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
         let bound = collection.documents.bound();
         // The snapshot, what waits, and what one step makes beside it.
-        let sets = (plan.depth + 3) * set_bytes(bound);
+        let sets = (depth + 3) * set_bytes(bound);
         let scores = if search.ranking == Ranking::None { 0 } else { Scores::bytes_for(bound) };
         let beside = sets + scores + runs * RUN_BYTES + held(&search, &groups);
         let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(beside);
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
-        let padding = stricter(search.padding, collection.settings.padding);
+        // A search may ask for more than the collection, not for less.
+        let padding = search.padding.max(collection.settings.padding);
         let reserved = self.make_room(bytes, share)?;
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) =
             (Fetch::new(keywords.into_iter(), with_metadata, bound), self.budget.scratch());
-        Ok(Ground { search, groups, plan, padding, fetch, snapshot, bound, scratch, reserved })
+        Ok(Ground { search, groups, padding, fetch, snapshot, bound, scratch, reserved })
     }
 
     /// The first page; the rest is kept for as long as there is room.
@@ -92,9 +93,9 @@ impl Enclave {
     pub(crate) async fn search(&self, client: Client, search: Search) -> Result<Reply, Refused> {
         let groups = self.core().rights(client, search.collection)?.groups;
         let share = self.core().share(client);
-        let plan = search.check().map_err(Refused::Formula)?;
+        let depth = search.depth().ok_or(Refused::Formula)?;
         let found = self.look_up(&search, held(&search, &groups), &share).await?;
-        let mut ground = self.core().begin_search(search, plan, groups, &share, &found)?;
+        let mut ground = self.core().begin_search(search, depth, groups, &share, &found)?;
         drop(found);
         self.fetch(&mut ground.fetch, ground.search.collection).await.map_err(Refused::Storage)?;
         let (best, matches) = self.evaluate(&ground, &share).await?;
@@ -132,13 +133,11 @@ impl Enclave {
             return Ok(((all, Vec::new()), matches));
         }
         let mut scores = Scores::new(found);
-        for (keyword, word) in ground.fetch.words.iter().enumerate() {
-            if ground.plan.ranked.get(keyword) == Some(&true) {
-                self.work(share, &mut left, sets + word.count as usize).await;
-                let core = self.core();
-                let documents = &core.state.collection(search.collection)?.documents;
-                scores.add(ground, documents, keyword, evaluation.frequency(keyword));
-            }
+        for (keyword, word) in ground.fetch.words.iter().enumerate().take(search.ranked.into()) {
+            self.work(share, &mut left, sets + word.count as usize).await;
+            let core = self.core();
+            let documents = &core.state.collection(search.collection)?.documents;
+            scores.add(ground, documents, keyword, evaluation.frequency(keyword));
         }
         Ok((scores.top(most.min(TOP_MAX as usize)), matches))
     }

@@ -1,7 +1,7 @@
 //! The enclave: who is connected, who asks what, and what the tasks share.
 
 use crate::budget::{Budget, Held, Reserved, Share};
-use crate::channel::{Channel, Channels, Named, Said};
+use crate::channel::{Channels, Tls};
 use crate::checkpoint::Pieces;
 use crate::fault::Fault;
 use crate::identity::Identity;
@@ -16,8 +16,10 @@ use arras_keys::Key;
 use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
-use arras_schemes::bisen::channel::{ADMITTED, CROWDED, REVOKED, SECURITY_VERSION};
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_schemes::bisen::channel::{
+    ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
+};
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,17 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Least memory that the enclave works with.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// Most connections, and most of one client.
-const CONNECTIONS_MAX: usize = 4096;
-/// Bytes of a handshake's message that TLS holds until it is whole, at most.
-const HANDSHAKE_BYTES: usize = 64 << 10;
+/// Most connections of one client.
 const CLIENT_CONNECTIONS_MAX: usize = CONNECTIONS_MAX / 8;
-
-/// Evidence is asked for anew after so long.
-const RENEWAL_SECONDS: u64 = 10 * 60;
-
-/// A handshake that takes longer is given up, by the host's clock.
-const HANDSHAKE_SECONDS: u64 = 30;
 
 /// A request: whose, and under which number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +40,13 @@ pub(crate) struct Client {
 }
 
 struct Connection {
-    channel: Channel,
+    channel: Box<dyn EnclaveChannel>,
     /// How many there were before it.
     place: u64,
     /// Who it is, once its channel is open.
     client: Option<Named>,
     /// What all connections of its name have of the memory.
     share: Share,
-    /// When it began, by the host's clock.
-    began: u64,
     /// Requests that are not answered.
     under_way: usize,
 }
@@ -65,8 +56,7 @@ pub(crate) struct Core {
     pub(crate) root: Key,
     channels: Channels,
     /// Who it is to clients of attested channels.
-    identity: Option<Identity>,
-    is_attesting: bool,
+    pub(crate) identity: Option<Identity>,
     /// The administrator that the launch named, and the hash of the authority.
     pub(crate) launched_by: Option<(String, [u8; 32])>,
     pub(crate) prg: Prg,
@@ -125,7 +115,6 @@ impl Iee {
             root,
             channels,
             identity: None,
-            is_attesting: false,
             launched_by: None,
             budget: Budget::default(),
             state: State::default(),
@@ -197,35 +186,14 @@ impl Enclave {
             Incoming::Entries { ask, .. }
             | Incoming::Done(ask)
             | Incoming::Loaded { ask, .. }
-            | Incoming::Counter { ask, .. }
-            | Incoming::Evidence { ask, .. } => core.tasks.answered(ask, incoming)?,
-            Incoming::Time(seconds) => {
-                if core.tell_time(seconds) {
-                    core.tasks.spawn(None, self.clone().attest());
-                }
+            | Incoming::Counter { ask, .. } => core.tasks.answered(ask, incoming)?,
+            Incoming::Certificate(certificate) => {
+                core.identity.as_mut().ok_or(Fault::OutOfTurn)?.present(certificate.0)?;
             }
+            Incoming::Time(seconds) => core.identity.iter().for_each(|identity| identity.tell_time(seconds)),
             Incoming::Again => core.tasks.give_turn()?,
         }
         Ok(())
-    }
-
-    /// Has the identity attested, if there is one.
-    pub(crate) async fn attest(self) -> Result<(), Fault> {
-        let (binding, debug) = {
-            let mut core = self.core();
-            let (Some(identity), Channels::Attested { debug }) = (&core.identity, core.channels) else {
-                return Ok(());
-            };
-            let binding = identity.binding;
-            core.is_attesting = true;
-            (binding, debug)
-        };
-        let question = |ask| Outgoing::Attest { ask, binding, debug, version: SECURITY_VERSION };
-        let evidence = self.evidence(question).await;
-        let mut core = self.core();
-        core.is_attesting = false;
-        let presented = core.identity.as_mut().map(|identity| identity.present(&evidence));
-        presented.ok_or(Fault::Unasked)?.map_err(|_| Fault::Malformed)
     }
 
     /// The reply to a request, unless it waits for others.
@@ -257,7 +225,7 @@ impl Enclave {
 }
 
 impl Core {
-    /// An attested enclave wants its evidence first; then, or at once, the state is loaded.
+    /// An attested enclave wants its certificate first; then, or at once, the state is loaded.
     fn launch(&mut self, memory_bytes: u64, administrator: String, authority: &[u8]) -> Result<(), Fault> {
         if memory_bytes < MEMORY_MIN {
             return Err(Fault::Memory);
@@ -268,8 +236,11 @@ impl Core {
         self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
         self.fill = Fill::new(self.budget.for_data(), self.counters_max, self.spilled_max);
         let mut hash = [0; 32];
-        if self.channels != Channels::Plain {
-            self.identity = Some(Identity::new(authority, &administrator)?);
+        if let Channels::Attested { debug } = self.channels {
+            let identity = Identity::new(authority, &administrator)?;
+            let (public, binding) = (Blob(identity.public.clone()), identity.binding);
+            self.tasks.say(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
+            self.identity = Some(identity);
             hash = sha256(&[authority]);
         }
         self.launched_by = Some((administrator, hash));
@@ -282,38 +253,20 @@ impl Core {
         self.tasks.say(Outgoing::Ready);
     }
 
-    /// Who has begun a handshake and does not end it makes place; whether evidence is to be renewed.
-    fn tell_time(&mut self, seconds: u64) -> bool {
-        let Some(identity) = &mut self.identity else { return false };
-        identity.tell_time(seconds);
-        let now = identity.elapsed;
-        let renews = !self.is_attesting && identity.renewed + RENEWAL_SECONDS <= now;
-        self.close_those(|peer| peer.client.is_none() && peer.began + HANDSHAKE_SECONDS < now);
-        renews
-    }
-
+    /// How many there are, and that none takes too long to say who it is, is the host's business.
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
-        let unnamed = self.connections.iter().filter(|(_, peer)| peer.client.is_none());
-        let unnamed: Vec<ConnectionId> = unnamed.map(|(connection, _)| *connection).collect();
-        // What they may have said of a handshake is counted nowhere else.
-        let beginning = self.identity.is_some() && unnamed.len() * HANDSHAKE_BYTES >= self.budget.scratch();
-        if beginning || self.connections.len() >= CONNECTIONS_MAX {
-            // One of those that have not said who they are makes place: whoever opens many closes his own, most often.
-            let chosen = self.prg.next_u64().checked_rem(unnamed.len() as u64);
-            let Some(chosen) = chosen.and_then(|chosen| unnamed.get(chosen as usize)) else {
-                self.tasks.say(Outgoing::Close(connection));
-                return Ok(());
-            };
-            self.close(*chosen);
-        }
-        let began = self.identity.as_ref().map_or(0, |identity| identity.elapsed);
-        let channel = Channel::open(self.identity.as_ref()).ok_or(Fault::OutOfTurn)?;
+        let channel: Box<dyn EnclaveChannel> = match self.channels {
+            Channels::Attested { .. } => {
+                Box::new(self.identity.as_ref().and_then(Tls::open).ok_or(Fault::OutOfTurn)?)
+            }
+            Channels::Other(open) => open(),
+        };
         let share = Held::by(self.next_place + 1);
-        let peer = Connection { channel, place: self.next_place, client: None, share, began, under_way: 0 };
+        let peer = Connection { channel, place: self.next_place, client: None, share, under_way: 0 };
         self.next_place += 1;
         match self.connections.insert(connection, peer) {
-            None => Ok(()),
-            Some(_) => Err(Fault::OutOfTurn),
+            None if self.connections.len() <= CONNECTIONS_MAX => Ok(()),
+            _ => Err(Fault::OutOfTurn),
         }
     }
 
@@ -324,7 +277,7 @@ impl Core {
         let said = peer.channel.receive(bytes);
         let mut bytes = peer.channel.pending();
         let mut taken = false;
-        if let Ok(Said::Client(client)) = &said {
+        if let Some(Said::Client(client)) = &said {
             let admission = self.admission(client);
             taken = admission == ADMITTED;
             let peer = self.connections.get_mut(&connection)?;
@@ -334,16 +287,17 @@ impl Core {
             self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(bytes) });
         }
         let asked = match said {
-            Ok(Said::Nothing) => return None,
-            Ok(Said::Client(client)) if taken => {
+            Some(Said::Nothing) => return None,
+            Some(Said::Client(client)) if taken => {
                 let of_name = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
                 let peer = self.connections.get_mut(&connection)?;
                 peer.share = of_name.unwrap_or_else(|| Arc::clone(&peer.share));
                 peer.client = Some(client);
+                self.tasks.say(Outgoing::Opened(connection));
                 return None;
             }
-            Ok(Said::Message(message)) => Ask::decode(&message).ok(),
-            Ok(Said::Client(_)) | Err(_) => None,
+            Some(Said::Message(message)) => Ask::decode(&message).ok(),
+            Some(Said::Client(_)) | None => None,
         };
         let peer = self.connections.get_mut(&connection)?;
         let Some(Ask { number, request }) = asked.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
@@ -391,11 +345,8 @@ impl Core {
 
     /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
     pub(crate) fn dismiss(&mut self, whose: impl Fn(&Named) -> bool) {
-        self.close_those(|peer| peer.client.as_ref().is_some_and(&whose));
-    }
-
-    fn close_those(&mut self, which: impl Fn(&Connection) -> bool) {
-        let theirs = self.connections.iter().filter(|(_, peer)| which(peer));
+        let is_its = |peer: &Connection| peer.client.as_ref().is_some_and(&whose);
+        let theirs = self.connections.iter().filter(|(_, peer)| is_its(peer));
         let theirs: Vec<ConnectionId> = theirs.map(|(connection, _)| *connection).collect();
         theirs.into_iter().for_each(|connection| self.close(connection));
     }

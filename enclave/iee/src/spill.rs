@@ -8,18 +8,16 @@
 //! meanwhile share the next reading.
 
 use crate::budget::{Reserved, Share};
-use crate::checkpoint::{Head, PIECE_RECORDS};
+use crate::checkpoint::Head;
 use crate::compact::ROUND;
 use crate::fault::Fault;
 use crate::journal::round_keywords;
 use crate::server::Enclave;
-use crate::state::State;
-use crate::table::{Found, SEGMENTS, Table, segment_of};
+use crate::table::{Found, KEYWORD_BYTES, SEGMENTS, Table, segment_of};
 use crate::tasks::in_flights;
 use arras_primitives::Block;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -29,19 +27,14 @@ pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
 /// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
 
-/// Bytes of a slot, and of those beside it that are free at the most, rounded up.
-const SLOT_BYTES: usize = 64;
-
 /// Bytes of a keyword that is looked for, with what is found of it, about.
 const FOUND_BYTES: usize = 128;
 
-/// Part of the tables that stays when the rest is spilled, how finely their number of keywords is looked at, and entries of a round of
-/// compaction: one in so many.
-const STAY_PART: usize = 4;
+/// How finely the number of keywords in tables is looked at, and entries of a round of compaction: one in so many.
 const GRAIN_PART: usize = 8;
 const ROUND_PART: usize = 16;
 
-/// Records that a round of compaction can hold, however small the tables are.
+/// Records that a round of compaction can hold beyond twice what its segments have on average.
 const RECORDS_MIN: usize = 1024;
 
 /// A keyword's entries under one epoch.
@@ -88,7 +81,7 @@ pub(crate) struct Fill {
 impl Fill {
     /// By the bytes that there are for data, of which tables have half; `limit` is more than they may have, if it is lower.
     pub(crate) fn new(data_bytes: usize, limit: usize, spilled_max: u64) -> Self {
-        let most = (data_bytes / 2 / SLOT_BYTES).min(limit).max(1);
+        let most = (data_bytes / 2 / KEYWORD_BYTES).min(limit).max(1);
         Self { most, known: 0, since: 0, spilled_max, room: spilled_max as usize }
     }
 
@@ -106,26 +99,24 @@ impl Fill {
 
     pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        // At most: what the host knows of it.
-        let spilled = spilled.map_or(0, |head| head.spilled().len() as u64 * PIECE_RECORDS as u64);
-        self.room = self.spilled_max.saturating_sub(spilled) as usize;
+        let spilled = spilled.map_or(0, |head| head.records_max());
+        self.room = (self.spilled_max as usize).saturating_sub(spilled);
     }
 
     fn grain(&self) -> usize {
         (self.most / GRAIN_PART).max(1)
     }
 
-    /// Whether there is room for enough: no less than a grain leaves then, however keywords were rounded.
+    /// Whether there is room for all that tables hold.
     fn may_spill(&self) -> bool {
-        self.room >= 2 * self.grain()
+        self.room >= self.most.max(self.known)
     }
 
-    /// How many keywords stay, if some must leave now; `again` is whether tables are full and some left before: then it is not put off
-    /// until nearly every call needs a checkpoint, each of which copies what is spilled.
-    pub(crate) fn stay(&self, again: bool) -> Option<usize> {
+    /// Whether tables are to be spilled; `again` is whether some were before: then it is not put off until nearly every call needs a
+    /// checkpoint, each of which copies what is spilled.
+    pub(crate) fn spills(&self, again: bool) -> bool {
         let quarters = if again { 2 } else { 3 };
-        let spills = self.known > self.most / 4 * quarters && self.may_spill();
-        spills.then_some((self.most / STAY_PART).max(self.known.saturating_sub(self.room)))
+        self.known > self.most / 4 * quarters && self.may_spill()
     }
 
     /// Entries of a round of compaction: it fits what data leaves of the budget, and tables take its keywords.
@@ -134,89 +125,42 @@ impl Fill {
     }
 }
 
-/// Marks what leaves the tables: all but so many, those first that have the fewest entries (compared by powers of two).
-pub(crate) fn mark(state: &mut State, stay: usize) {
-    let class = |count: u32| (u32::BITS - count.leading_zeros()) as usize;
-    let mut classes = [0; 33];
-    let mut slots = |visit: &mut dyn FnMut(&mut crate::table::Slot)| {
-        state.collections.iter_mut().flat_map(|collection| collection.table.slots_mut()).for_each(visit);
-    };
-    slots(&mut |slot| classes[class(slot.count)] += 1);
-    let mut leaving = classes.iter().sum::<usize>().saturating_sub(stay);
-    for part in &mut classes {
-        *part = leaving.min(*part);
-        leaving -= *part;
-    }
-    slots(&mut |slot| {
-        let left = &mut classes[class(slot.count)];
-        slot.is_leaving = *left > 0;
-        *left = left.saturating_sub(1);
-    });
-}
-
-/// What a round of compaction finds of a collection, by segments.
+/// What a round of compaction finds of a collection: records of whole segments.
 pub(crate) struct Gathered {
     collection: u32,
     pub(crate) range: Range<usize>,
-    /// Entries of which there are enough: later segments are the next round's.
-    pub(crate) most: u64,
-    entries: u64,
-    /// Records that are held.
-    records: usize,
-    /// With the entries and records of each.
-    found: BTreeMap<usize, (u64, usize, Found)>,
+    pub(crate) found: Found,
+    /// How many more records are held; none once there were too many.
+    left: Option<usize>,
+    /// Bytes that it takes, about.
+    pub(crate) bytes: usize,
 }
 
 impl Gathered {
-    pub(crate) fn new(collection: u32, from: u64, most: u64) -> Self {
+    /// From one segment on, so many that they have `most` entries on average of the collection's, and at least one. `spilled` is how many
+    /// records there are, at most.
+    fn new(collection: u32, from: u64, most: u64, entries: u64, spilled: usize) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
-        Self { collection, range: first..SEGMENTS, most, entries: 0, records: 0, found: BTreeMap::new() }
+        let count = (SEGMENTS as u64 * most).div_ceil(entries.max(1)).min(SEGMENTS as u64) as usize;
+        let records = 2 * (spilled / SEGMENTS * count) + RECORDS_MIN;
+        let range = first..SEGMENTS.min(first + count);
+        Self { collection, range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
     }
 
     /// Takes a record of the collection that has this table, unless it is void.
     fn add(&mut self, record: &Record, table: &Table) {
-        let (segment, records_max) = (segment_of(&record.stem), self.records_max());
-        if !self.range.contains(&segment) || table.is_whole(&record.stem) {
+        if !self.range.contains(&segment_of(&record.stem)) || table.is_whole(&record.stem) {
             return;
         }
-        let (entries, records, found) = self.found.entry(segment).or_default();
-        // One that says of none takes room, too.
-        let count = u64::from(record.count.max(1));
-        (*entries, *records) = (*entries + count, *records + 1);
-        (self.entries, self.records) = (self.entries + count, self.records + 1);
-        if segment == self.range.start && *records > records_max {
-            // It cannot be gone through: what comes is counted alone.
-            return found.clear();
-        }
-        found.entry(record.stem).or_default().push((record.epoch, record.count));
-        while let Some(last) = self.found.last_entry() {
-            let (segment, (entries, records, _)) = (*last.key(), last.get());
-            let is_enough = self.entries - entries >= self.most || self.records > records_max;
-            if !is_enough || segment == self.range.start {
-                return;
-            }
-            (self.entries, self.records) = (self.entries - entries, self.records - records);
-            self.range.end = segment;
-            last.remove();
+        self.left = self.left.and_then(|left| left.checked_sub(1));
+        if self.left.is_some() {
+            self.found.entry(record.stem).or_default().push((record.epoch, record.count));
         }
     }
 
-    fn records_max(&self) -> usize {
-        (self.most as usize * 2).max(RECORDS_MIN)
-    }
-
-    /// Bytes that it takes, about.
-    pub(crate) fn bytes(&self) -> usize {
-        self.records_max() * FOUND_BYTES
-    }
-
-    /// Bytes that its first segment would take, if that is more.
+    /// Bytes that it would take, at least, if that is more than it may.
     pub(crate) fn beyond(&self) -> Option<usize> {
-        (self.records > self.records_max()).then_some(self.records * FOUND_BYTES)
-    }
-
-    pub(crate) fn take(&mut self, segment: usize) -> Found {
-        self.found.remove(&segment).map(|(.., found)| found).unwrap_or_default()
+        self.left.is_none().then_some(self.bytes + FOUND_BYTES)
     }
 }
 
@@ -286,13 +230,14 @@ impl Enclave {
     pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Refused> {
         let _reserved = {
             let core = &mut *self.core();
-            core.state.collection(collection)?;
-            let gathered = Gathered::new(collection, from, core.fill.round());
+            let (entries, most) = (core.state.collection(collection)?.table.entries, core.fill.round());
+            let spilled = core.state.spilled.map_or(0, |head| head.records_max());
+            let gathered = Gathered::new(collection, from, most, entries, spilled);
             if core.state.spilled.is_none() {
                 return Ok(gathered);
             }
-            core.fill.hold(round_keywords(core.fill.round() as usize))?;
-            let reserved = core.make_room(gathered.bytes(), &Share::default())?;
+            core.fill.hold(round_keywords(most as usize))?;
+            let reserved = core.make_room(gathered.bytes, &Share::default())?;
             core.readings.round = Some(gathered);
             reserved
         };
@@ -351,28 +296,30 @@ mod tests {
     fn a_round_gathers_whole_segments_nothing_void_and_no_more_than_is_counted() {
         let mut table = Table::new(0);
         table.set(&record(0, 0).stem, 1, 2, true);
-        let mut gathered = Gathered::new(0, 0, 600);
-        for segment in 0..4 {
+        let mut gathered = Gathered::new(0, 0, 2000, 500 * SEGMENTS as u64, 500 * SEGMENTS);
+        for segment in 0..8 {
             (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
         }
-        assert_eq!((gathered.range.clone(), gathered.entries, gathered.beyond()), (0..2, 999, None));
+        assert_eq!((gathered.range.clone(), gathered.found.len(), gathered.beyond()), (0..4, 1999, None));
         // The first segment has more than a round can hold.
-        for keyword in 500..3000 {
+        for keyword in 500..5000 {
             gathered.add(&record(0, keyword), &table);
-            let held: usize = gathered.found.values().map(|(.., found)| found.len()).sum();
-            assert!(held * FOUND_BYTES <= gathered.bytes(), "{keyword}");
+            assert!(gathered.found.len() * FOUND_BYTES <= gathered.bytes, "{keyword}");
         }
-        assert_eq!((gathered.range.clone(), gathered.beyond()), (0..1, Some(2999 * FOUND_BYTES)));
+        assert_eq!(gathered.beyond(), Some(gathered.bytes + FOUND_BYTES));
+        let last = Gathered::new(0, SEGMENTS as u64 - 1, 2000, 0, 0);
+        assert_eq!(last.range, SEGMENTS - 1..SEGMENTS);
     }
 
     #[test]
     fn what_was_spilled_once_is_spilled_again_when_tables_are_full_by_half() {
         let mut fill = Fill::new(usize::MAX, 80, u64::MAX);
+        let spills = |fill: &Fill| (fill.spills(false), fill.spills(true));
         fill.set_known(55, None);
-        assert_eq!((fill.stay(false), fill.stay(true)), (None, Some(20)));
+        assert_eq!(spills(&fill), (false, true));
         fill.set_known(40, None);
-        assert_eq!((fill.stay(false), fill.stay(true)), (None, None));
+        assert_eq!(spills(&fill), (false, false));
         fill.set_known(65, None);
-        assert_eq!((fill.stay(false), fill.stay(true)), (Some(20), Some(20)));
+        assert_eq!(spills(&fill), (true, true));
     }
 }

@@ -12,7 +12,7 @@ use arras_schemes::bisen::message::{Refused, Reply, Request};
 pub(crate) const COLLECTIONS_MAX: usize = 64;
 
 /// Bytes that a collection takes beside what is in it, about.
-pub(crate) const COLLECTION_BYTES: usize = 64 * 1024;
+pub(crate) const COLLECTION_BYTES: usize = 96 * 1024;
 
 /// Everything that a restart must find again.
 #[derive(Default)]
@@ -59,13 +59,10 @@ impl State {
         self.collections.iter().map(|collection| collection.table.keywords()).sum()
     }
 
-    /// What was leaving is spilled; what comes into tables from now on is of this generation.
+    /// What was in tables is spilled; what comes into them from now on is of this generation.
     pub(crate) fn begin_generation(&mut self, generation: u32) {
         (self.generation, self.epochs) = (generation, generation);
-        for collection in &mut self.collections {
-            collection.table.generation = generation;
-            collection.table.shed();
-        }
+        self.collections.iter_mut().for_each(|collection| collection.table.empty(generation));
     }
 
     /// Carries out a change that is no update: those are staged and published.
@@ -80,11 +77,11 @@ impl State {
             Change::Asked(request) => self.policy.apply(request),
             Change::Generation(_) => {}
             Change::Epoch => self.epochs += 1,
-            Change::Compacted { collection, epoch, revision, spilled, keywords } => {
+            Change::Compacted { collection, epoch, revision, saved, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {
                     collection.revision = u128::from_le_bytes(*revision);
                     let table = &mut collection.table;
-                    table.spilled = table.spilled.saturating_sub(u64::from_le_bytes(*spilled));
+                    table.entries = table.entries.saturating_sub(u64::from_le_bytes(*saved));
                     for (stem, count) in keywords {
                         table.set(stem, u32::from_le_bytes(*count), *epoch, true);
                     }

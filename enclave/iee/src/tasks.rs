@@ -207,12 +207,6 @@ impl Enclave {
         )
     }
 
-    pub(crate) fn evidence(&self, question: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = Vec<u8>> {
-        self.ask(question, |answer| {
-            if let Incoming::Evidence { evidence, .. } = answer { Some(evidence.0) } else { None }
-        })
-    }
-
     /// Waits until whatever else has arrived was taken, and other clients have had theirs.
     pub(crate) fn turn(&self, share: &Share) -> impl Future<Output = ()> {
         let (tell, turn) = sync_channel(1);

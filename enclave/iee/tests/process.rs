@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing, StateName};
+use arras_protocol::iee::{AskId, FRAME_BYTES_MAX, Incoming, Outgoing, StateName};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::fs::{Permissions, metadata, read, set_permissions, write};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,7 @@ impl Process {
 
     fn start_in(folder: TempDir) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_arras-enclave"));
-        command.args(["--plain-channels", "--sealing-key"]).arg(folder.path().join("key"));
+        command.arg("--sealing-key").arg(folder.path().join("key"));
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: piped.spawn().unwrap(), folder }
     }
@@ -42,6 +43,22 @@ impl Process {
         Outgoing::decode(&body).unwrap()
     }
 
+    /// Launches it and gives it a certificate; what it reads the counter under.
+    fn launch(&mut self) -> AskId {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec().into();
+        self.send(&encode(&Incoming::Launch {
+            memory_bytes: 32 << 20,
+            administrator: "ada".into(),
+            authority,
+        }));
+        let Outgoing::Attest { debug: false, .. } = self.next() else { panic!() };
+        self.send(&encode(&Incoming::Certificate(vec![1; 300].into())));
+        let Outgoing::ReadCounter(ask) = self.next() else { panic!() };
+        ask
+    }
+
     /// Ends its input: whether it ends well, and what it said.
     fn end(mut self) -> (bool, String) {
         drop(self.child.stdin.take());
@@ -53,12 +70,7 @@ impl Process {
 #[test]
 fn it_starts_says_so_and_ends_with_its_input() {
     let mut process = Process::start();
-    process.send(&encode(&Incoming::Launch {
-        memory_bytes: 32 << 20,
-        administrator: "ada".into(),
-        authority: Vec::new().into(),
-    }));
-    let Outgoing::ReadCounter(ask) = process.next() else { panic!() };
+    let ask = process.launch();
     process.send(&encode(&Incoming::Counter { ask, value: 0 }));
     for expected in [StateName::Head, StateName::Log(1)] {
         let Outgoing::Load { ask, name } = process.next() else { panic!() };
@@ -84,12 +96,7 @@ fn status(process: &Process, of: &str) -> String {
 #[test]
 fn it_runs_behind_its_walls() {
     let mut process = Process::start();
-    process.send(&encode(&Incoming::Launch {
-        memory_bytes: 32 << 20,
-        administrator: "ada".into(),
-        authority: Vec::new().into(),
-    }));
-    process.next();
+    process.launch();
     // A filter, and no way to gain rights by a program.
     assert_eq!((status(&process, "Seccomp").as_str(), status(&process, "NoNewPrivs").as_str()), ("2", "1"));
     assert!(!status(&process, "Uid").split_whitespace().any(|user| user == "0"));
@@ -107,12 +114,7 @@ fn what_is_no_frame_or_a_lie_ends_it_with_the_reason() {
     let (well, said) = process.end();
     assert!(!well && said.contains("not a message"), "{said}");
     let mut process = Process::start();
-    process.send(&encode(&Incoming::Launch {
-        memory_bytes: 32 << 20,
-        administrator: "ada".into(),
-        authority: Vec::new().into(),
-    }));
-    let Outgoing::ReadCounter(ask) = process.next() else { panic!() };
+    let ask = process.launch();
     process.send(&encode(&Incoming::Done(ask)));
     let (well, said) = process.end();
     assert!(!well && said.contains("was not asked"), "{said}");

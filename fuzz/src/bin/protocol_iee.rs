@@ -23,8 +23,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let mut search = Search::new(1);
     search.keywords = vec![keyword];
     search.formula = vec![Step::Keyword(0), Step::Not];
-    search.ranking = Ranking::Bm25;
     search.padding = Padding::Fixed(10);
+    search = search.ranked_by(Ranking::Bm25);
     vec![
         encode(&Incoming::Launch {
             memory_bytes: 1 << 27,

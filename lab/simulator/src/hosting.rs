@@ -7,8 +7,9 @@
 use crate::disk::{Content, Disk, Machine, Process};
 use crate::flag::Flag;
 use crate::network::Network;
+use crate::talking::channels;
 use arras_host::store::kept;
-use arras_iee::{Channels, Fault, Iee};
+use arras_iee::{Fault, Iee};
 use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
@@ -67,7 +68,7 @@ impl Searching {
         let (process, disk) = self.machine.start();
         let hosting = Arc::new(Hosting {
             machine: Arc::clone(self),
-            iee: Mutex::new(Iee::new(Key::take_from(&mut [9; Key::BYTES]), Channels::Plain)),
+            iee: Mutex::new(Iee::new(Key::take_from(&mut [9; Key::BYTES]), channels())),
             disk,
             process,
             ready: Flag::default(),
@@ -229,7 +230,7 @@ impl Hosting {
             Outgoing::ReadCounter(ask) => self.count(ask, None),
             Outgoing::RaiseCounter { ask, from, to } => self.count(ask, Some((from, to))),
             // Channels are plain: nobody asks for evidence.
-            Outgoing::Attest { .. } => {}
+            Outgoing::Attest { .. } | Outgoing::Opened(_) => {}
         }
     }
 

@@ -25,7 +25,7 @@ pub mod plan;
 mod protocols;
 pub mod setback;
 pub mod shorten;
-mod talking;
+pub mod talking;
 pub mod texts;
 pub mod trace;
 pub mod watch;

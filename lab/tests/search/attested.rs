@@ -13,8 +13,9 @@ use arras_schemes::bisen::message::{Answer, Ask, Groups, Opened, Refused, Reply,
 use arras_search::link::OpenError;
 use std::fs;
 use std::io::Read;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::thread;
 use std::time::Instant;
 
 const MAY_SEARCH: Rights =
@@ -104,9 +105,15 @@ fn an_enclave_that_the_policy_does_not_accept_is_told_nothing() {
     assert_eq!(refusal(&address, &deployment, deployment.policy()), Refusal::Debug);
     debugged.kill();
     // What is no attested enclave at all does not come to be judged.
-    let plain = Deployment::new();
-    let (_plain, address) = plain.start_with(&["--plain-channels"]);
-    assert!(Client::open(&address, &plain.certified("ada")).is_err());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let other = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(!read_frame(&mut stream).unwrap().is_empty());
+        frame(&mut stream, &[7; 40]);
+    });
+    assert!(Client::open(&address, &deployment.certified("ada")).is_err());
+    other.join().unwrap();
 }
 
 #[test]
@@ -352,7 +359,7 @@ fn an_enclave_stays_with_its_first_authority() {
     let (log, end) = (deployment.folder.path().join("log"), Instant::now() + PATIENCE);
     while !fs::read_to_string(&log).unwrap().contains("another administrator or authority") {
         assert!(Instant::now() < end, "{}", fs::read_to_string(&log).unwrap());
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(std::time::Duration::from_millis(50));
     }
 }
 

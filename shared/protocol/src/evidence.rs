@@ -1,6 +1,7 @@
 //! Evidence of what an enclave is: made on its machine, carried in the certificate of its channel, judged by clients.
 //!
-//! The certificate is an ordinary one (RFC 5280) that the enclave signs itself, with an extension [`OID`] that has an encoded
+//! The certificate is an unsigned one (RFC 9925) that the host makes: nobody but the enclave has the key that it names, and the
+//! evidence binds that. It has an extension [`OID`] that has an encoded
 //! [`Evidence`]. All that clients believe of it is what its evidence binds: a hash of the channel's public key, of the authority
 //! whose certificates the enclave takes, and of the administrator's name.
 

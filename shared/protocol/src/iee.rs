@@ -57,6 +57,16 @@ pub const IDENTITY_BYTES_MAX: usize = 256;
 /// Longest certificate of an authority, in bytes of DER.
 pub const AUTHORITY_BYTES_MAX: usize = 8 * 1024;
 
+/// Most connections at a time.
+pub const CONNECTIONS_MAX: usize = 4096;
+
+/// Most bytes that the enclave holds of a connection whose channel is not open yet: TLS takes so much of a handshake's message that is not
+/// whole. The host sees to it that there are not too many of them, and that none takes too long.
+pub const HANDSHAKE_BYTES: usize = 64 * 1024;
+
+/// Longest certificate of the enclave, in bytes of DER.
+pub const CERTIFICATE_BYTES_MAX: usize = EVIDENCE_BYTES_MAX + 1024;
+
 /// Name of a connection: chosen by the host, not used again while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnectionId(pub u32);
@@ -128,13 +138,8 @@ pub enum Incoming {
         /// What the counter stood at; it only rises.
         value: u64,
     },
-    /// What [`Outgoing::Attest`] asked for: a [`crate::evidence::Evidence`], which clients judge.
-    Evidence {
-        /// The question's number.
-        ask: AskId,
-        /// Encoded.
-        evidence: Blob,
-    },
+    /// The certificate that the enclave shows from now on, of what [`Outgoing::Attest`] says: with evidence that is new. Clients judge it.
+    Certificate(Blob),
     /// The host's clock, in seconds since 1970. Nobody vouches for it.
     Time(u64),
     /// [`Outgoing::Again`] comes back, after whatever else had arrived meanwhile.
@@ -153,6 +158,8 @@ pub enum Outgoing {
         /// As it is to be sent.
         bytes: Blob,
     },
+    /// A client's channel is open: it has shown a certificate that is taken.
+    Opened(ConnectionId),
     /// A client broke the channel's rules: what was sent to it before may be delivered, then the connection ends.
     Close(ConnectionId),
     /// Entries are wanted: answered by [`Incoming::Entries`].
@@ -212,10 +219,11 @@ pub enum Outgoing {
         /// To which value.
         to: u64,
     },
-    /// Evidence is wanted of what runs here: answered by [`Incoming::Evidence`].
+    /// A certificate is wanted, with evidence of what runs here: [`Incoming::Certificate`], now and whenever the evidence is to be renewed.
+    /// Before the first one comes the enclave is not [`Outgoing::Ready`].
     Attest {
-        /// The question's number.
-        ask: AskId,
+        /// The channel's key (`SubjectPublicKeyInfo`).
+        public: Blob,
         /// What is to be attested: the hash of the channel's key, of the authority and of the administrator's name.
         binding: [u8; 32],
         /// Whether the enclave runs without its walls, so that a debugger can look into it.
@@ -239,7 +247,7 @@ impl Incoming {
             Self::Launch { administrator, authority, .. } => {
                 administrator.len() <= IDENTITY_BYTES_MAX && authority.len() <= AUTHORITY_BYTES_MAX
             }
-            Self::Evidence { evidence, .. } => evidence.len() <= EVIDENCE_BYTES_MAX,
+            Self::Certificate(certificate) => certificate.len() <= CERTIFICATE_BYTES_MAX,
             Self::FromClient { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
             Self::Entries { entries, .. } => {
                 entries.len().is_multiple_of(SEALED_BYTES) && entries.len() <= entries_bytes(BATCH_MAX)
@@ -272,6 +280,7 @@ impl Outgoing {
             Self::Put { entries, .. } => whole(entries, ENTRY_BYTES),
             Self::Save { state, .. } => state.len() <= STATE_BYTES_MAX,
             Self::Ready
+            | Self::Opened(_)
             | Self::Close(_)
             | Self::Load { .. }
             | Self::Forget { .. }

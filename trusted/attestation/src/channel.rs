@@ -232,7 +232,7 @@ impl ClientChannel for Channel {
         if opening {
             return if plain.is_empty() { Ok(()) } else { Err(ChannelBroken::Reframed.into()) };
         }
-        match unframed(plain)?[..] {
+        match unframed(plain).ok_or(ChannelBroken::Reframed)?[..] {
             [ADMITTED] => self.admitted = true,
             [REVOKED] => return Err(ChannelError::Revoked),
             [CROWDED] => return Err(ChannelError::Crowded),
@@ -247,6 +247,6 @@ impl ClientChannel for Channel {
     }
 
     fn unwrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ChannelError> {
-        Ok(unframed(self.feed(bytes)?)?)
+        Ok(unframed(self.feed(bytes)?).ok_or(ChannelBroken::Reframed)?)
     }
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer, de};
 /// How far clocks may be apart, in seconds.
 const CLOCKS_APART: u64 = 300;
 
-/// How old evidence may be if the policy does not say, in seconds. An enclave renews its own every ten minutes.
+/// How old evidence may be if the policy does not say, in seconds. An enclave's host renews it every ten minutes.
 const MAX_AGE_SECONDS: u64 = 3600;
 
 /// A release policy.

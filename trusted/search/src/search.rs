@@ -63,7 +63,6 @@ pub fn request(
     }
     let Builder { mut search, .. } = builder;
     search.filters = ranges.into_iter().map(filter).collect();
-    search.ranking = wanted.ranking;
     search.top = wanted.top;
     search.padding = wanted.padding;
     if search.keywords.len() > KEYWORDS_MAX {
@@ -75,6 +74,7 @@ pub fn request(
     if search.filters.len() > FILTERS_MAX {
         return Err(Unanswerable::Ranges);
     }
+    search = search.ranked_by(wanted.ranking);
     search.check()?;
     Ok(search)
 }

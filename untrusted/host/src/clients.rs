@@ -5,14 +5,17 @@
 use crate::host::{Limits, Said};
 use crate::room::Room;
 use arras_protocol::Blob;
-use arras_protocol::iee::{CLIENT_BYTES_MAX, CLIENT_REQUESTS_MAX, ConnectionId};
+use arras_protocol::iee::{CLIENT_BYTES_MAX, CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId};
 use arras_transport::pace::{Pace, Passing};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 use tracing::debug;
 
 /// A client that is connected.
@@ -22,6 +25,17 @@ struct Client {
     held: Arc<AtomicUsize>,
     /// Tells its tasks to end.
     cut: Option<oneshot::Sender<()>>,
+    /// Tells them that its channel is open; nothing once it is.
+    opening: Option<oneshot::Sender<()>>,
+}
+
+/// The other ends of what is known of a client, for its tasks.
+pub(crate) struct Seated {
+    connection: ConnectionId,
+    to_send: mpsc::UnboundedReceiver<Blob>,
+    held: Arc<AtomicUsize>,
+    cut_off: oneshot::Receiver<()>,
+    opened: oneshot::Receiver<()>,
 }
 
 /// All clients.
@@ -31,20 +45,27 @@ pub(crate) struct Clients {
     held: Arc<AtomicUsize>,
     room: Room,
     pub(crate) seats: Arc<Semaphore>,
+    /// Most whose channels are not open.
+    beginning_max: usize,
     limits: Limits,
     said: mpsc::UnboundedSender<Said>,
 }
+
+/// Who takes longer to open a channel is cut off.
+const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// A message is read in pieces of so many bytes: by them it is known how fast it comes.
 const PIECE_BYTES: usize = 16 << 10;
 
 impl Clients {
-    pub(crate) fn new(limits: Limits, said: mpsc::UnboundedSender<Said>) -> Self {
+    /// Of whom no more than `beginning_max` have channels that are not open.
+    pub(crate) fn new(limits: Limits, beginning_max: usize, said: mpsc::UnboundedSender<Said>) -> Self {
         Self {
             connected: Mutex::default(),
             held: Arc::default(),
             room: Room::new(limits.held_bytes),
-            seats: Arc::new(Semaphore::new(limits.connections_max)),
+            seats: Arc::new(Semaphore::new(limits.connections_max.min(CONNECTIONS_MAX))),
+            beginning_max,
             limits,
             said,
         }
@@ -73,22 +94,50 @@ impl Clients {
         }
     }
 
+    /// A client's channel is open.
+    pub(crate) fn opened(&self, connection: ConnectionId) {
+        let mut connected = self.connected();
+        let opening = connected.get_mut(&connection).and_then(|client| client.opening.take());
+        opening.into_iter().for_each(|opening| _ = opening.send(()));
+    }
+
+    /// Before one more comes: where all seats are taken, or as many as may be have not opened their channels, one of those makes place.
+    /// Whoever opens many closes his own, most often.
+    pub(crate) fn make_place(&self) {
+        let mut connected = self.connected();
+        let is_beginning = |client: &Client| client.opening.is_some() && client.cut.is_some();
+        let beginning = connected.values().filter(|client| is_beginning(client)).count();
+        if beginning > 0 && (beginning >= self.beginning_max || self.seats.available_permits() == 0) {
+            let chosen = RandomState::new().hash_one(beginning) as usize % beginning;
+            let chosen = connected.values_mut().filter(|client| is_beginning(client)).nth(chosen);
+            let cut = chosen.and_then(|client| client.cut.take());
+            cut.into_iter().for_each(|cut| _ = cut.send(()));
+        }
+    }
+
     /// Ends a connection once what it was sent before has been delivered.
     pub(crate) fn close(&self, connection: ConnectionId) {
         self.connected().remove(&connection);
     }
 
+    /// Counts one that is connected, at once, and tells the enclave; to be served then.
+    pub(crate) fn seat(&self, connection: ConnectionId) -> Seated {
+        let (replies, to_send) = mpsc::unbounded_channel();
+        let (cut, cut_off) = oneshot::channel();
+        let (opening, opened) = oneshot::channel();
+        let held = Arc::new(AtomicUsize::new(0));
+        let client = Client { replies, held: Arc::clone(&held), cut: Some(cut), opening: Some(opening) };
+        self.connected().insert(connection, client);
+        let _ = self.said.send(Said::Connected(connection));
+        Seated { connection, to_send, held, cut_off, opened }
+    }
+
     /// Serves one client until it goes, or is cut off.
-    pub(crate) async fn serve<S>(&self, connection: ConnectionId, stream: S)
+    pub(crate) async fn serve<S>(&self, seated: Seated, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let (replies, mut to_send) = mpsc::unbounded_channel();
-        let (cut, cut_off) = oneshot::channel();
-        let held = Arc::new(AtomicUsize::new(0));
-        let client = Client { replies, held: Arc::clone(&held), cut: Some(cut) };
-        self.connected().insert(connection, client);
-        let _ = self.said.send(Said::Connected(connection));
+        let Seated { connection, mut to_send, held, cut_off, opened } = seated;
         let under_way = Semaphore::new(CLIENT_REQUESTS_MAX);
         let (reading, mut writing) = tokio::io::split(stream);
         let ended = tokio::select! {
@@ -105,7 +154,8 @@ impl Clients {
                 }
                 Ok(())
             } => ended,
-            Ok(()) = cut_off => Err(io::Error::other("it reads too little of what it asks for")),
+            Err(_) = timeout(HANDSHAKE, opened) => Err(io::Error::other("it does not open its channel")),
+            Ok(()) = cut_off => Err(io::Error::other("it makes place for others")),
         };
         self.connected().remove(&connection);
         to_send.close();
@@ -191,7 +241,7 @@ impl Clients {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used)]
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
@@ -200,13 +250,14 @@ mod tests {
     async fn who_holds_most_of_what_nobody_reads_is_cut_off_and_nobody_else() {
         let (said, _heard) = mpsc::unbounded_channel();
         let limits = Limits { unread_bytes: 100_000, ..Limits::default() };
-        let clients = Arc::new(Clients::new(limits, said));
+        let clients = Arc::new(Clients::new(limits, 100, said));
         // Either takes a little before it reads.
         let (mut modest, ours) = tokio::io::duplex(1000);
         let (_greedy, theirs) = tokio::io::duplex(1000);
         let serve = |number, stream| {
             let clients = Arc::clone(&clients);
-            tokio::spawn(async move { clients.serve(ConnectionId(number), stream).await })
+            let seated = clients.seat(ConnectionId(number));
+            tokio::spawn(async move { clients.serve(seated, stream).await })
         };
         let (modest_serving, greedy_serving) = (serve(1, ours), serve(2, theirs));
         while clients.connected().len() < 2 {
@@ -227,5 +278,28 @@ mod tests {
         drop(modest);
         modest_serving.await.unwrap();
         assert_eq!(clients.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_open_a_channel_makes_place_for_others_or_is_cut_off_in_time() {
+        let (said, _heard) = mpsc::unbounded_channel();
+        let clients = Arc::new(Clients::new(Limits::default(), 2, said));
+        let (mut streams, mut serving) = (Vec::new(), Vec::new());
+        for number in 0..4 {
+            clients.make_place();
+            let (ours, theirs) = tokio::io::duplex(1000);
+            streams.push(ours);
+            let (serve, seated) = (Arc::clone(&clients), clients.seat(ConnectionId(number)));
+            serving.push(tokio::spawn(async move { serve.serve(seated, theirs).await }));
+            if number == 0 {
+                clients.opened(ConnectionId(0));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        // One is open, and of the others two may be there.
+        assert!(!serving[0].is_finished() && !serving[3].is_finished());
+        assert_eq!(serving.iter().filter(|serving| serving.is_finished()).count(), 1);
+        tokio::time::sleep(HANDSHAKE).await;
+        assert!(!serving[0].is_finished() && serving[1..].iter().all(|serving| serving.is_finished()));
     }
 }

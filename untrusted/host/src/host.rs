@@ -1,6 +1,7 @@
 //! The host's work: who says what to whom.
 
 use crate::attestation::{Attester, Question};
+use crate::certificate::certificate;
 use crate::clients::Clients;
 use crate::counter::Counter;
 use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave};
@@ -8,7 +9,7 @@ use crate::seen::Seen;
 use crate::store::{FIRST, Store, StoreError};
 use arras_protocol::Blob;
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
+use arras_protocol::iee::{AskId, ConnectionId, HANDSHAKE_BYTES, Incoming, Outgoing};
 use arras_transport::pace::Pace;
 use arras_transport::tcp;
 use std::io;
@@ -63,7 +64,10 @@ pub enum HostError {
     Evidence(io::Error),
 }
 
-/// The enclave is told the time so often, whatever else happens: it renews its evidence by it.
+/// Evidence is renewed so often.
+const RENEWAL: Duration = Duration::from_secs(10 * 60);
+
+/// The enclave is told the time so often, whatever else happens.
 const TICK: Duration = Duration::from_secs(10);
 
 /// What a client has to do with the enclave.
@@ -109,7 +113,9 @@ pub async fn serve<S: Store, C: Counter>(
 ) -> Result<(), HostError> {
     let Enclave { process: _running, input, output } = enclave;
     let (said, heard) = mpsc::unbounded_channel();
-    let clients = Arc::new(Clients::new(limits, said));
+    // What they may have said of a handshake, the enclave counts nowhere else: an eighth of its memory is for it.
+    let beginning_max = usize::try_from(launch.memory_bytes / 8).unwrap_or(usize::MAX) / HANDSHAKE_BYTES;
+    let clients = Arc::new(Clients::new(limits, beginning_max, said));
     let (answers, answered) = mpsc::unbounded_channel();
     let (failures, mut failed) = mpsc::unbounded_channel();
     let again = Arc::new(Notify::new());
@@ -141,7 +147,6 @@ async fn accept(clients: &Arc<Clients>, listener: TcpListener, ready: &Notify) {
     let next = AtomicU32::new(0);
     let mut served = JoinSet::new();
     loop {
-        let Ok(seat) = Arc::clone(&clients.seats).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -151,12 +156,14 @@ async fn accept(clients: &Arc<Clients>, listener: TcpListener, ready: &Notify) {
                 continue;
             }
         };
+        clients.make_place();
+        let Ok(seat) = Arc::clone(&clients.seats).acquire_owned().await else { return };
         let _ = stream.set_nodelay(true);
         let _ = tcp::tune(&stream, Duration::from_secs(60));
         let connection = ConnectionId(next.fetch_add(1, Ordering::Relaxed));
-        let clients = Arc::clone(clients);
+        let (seated, clients) = (clients.seat(connection), Arc::clone(clients));
         served.spawn(async move {
-            clients.serve(connection, stream).await;
+            clients.serve(seated, stream).await;
             drop(seat);
         });
         while served.try_join_next().is_some() {}
@@ -219,6 +226,30 @@ impl Talk {
     }
 }
 
+/// Gives the enclave a certificate of its key, again and again with new evidence.
+async fn attest(
+    attester: Arc<dyn Attester>,
+    question: Question,
+    public: Blob,
+    answers: mpsc::UnboundedSender<Incoming>,
+    failures: mpsc::UnboundedSender<HostError>,
+) {
+    let mut renewing = interval(RENEWAL);
+    loop {
+        renewing.tick().await;
+        let (attester, question) = (Arc::clone(&attester), question.clone());
+        let evidence = spawn_blocking(move || attester.attest(&question)).await;
+        // Whoever would hear of it has ended, if sending fails.
+        match evidence.map_err(io::Error::other).and_then(|evidence| evidence) {
+            Ok(evidence) => {
+                let certificate = certificate(public.as_slice(), &encode(&evidence));
+                let _ = answers.send(Incoming::Certificate(certificate.into()));
+            }
+            Err(error) => return drop(failures.send(HostError::Evidence(error))),
+        }
+    }
+}
+
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -253,6 +284,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
                 self.ready.notify_one();
             }
             Outgoing::ToClient { connection, bytes } => self.clients.reply(connection, bytes),
+            Outgoing::Opened(connection) => self.clients.opened(connection),
             Outgoing::Close(connection) => self.clients.close(connection),
             Outgoing::Again => self.again.notify_one(),
             Outgoing::Get { ask, labels } => self.keep(async move |kept| {
@@ -287,15 +319,16 @@ impl<S: Store, C: Counter> Moving<S, C> {
             Outgoing::RaiseCounter { ask, from, to } => {
                 self.count(ask, move |counter| counter.raise(from, to))
             }
-            Outgoing::Attest { ask, binding, debug, version } => {
+            Outgoing::Attest { public, binding, debug, version } => {
+                let question = Question { binding, debug, version };
                 let attester = Arc::clone(&self.attester);
-                self.keep(async move |_| {
-                    let question = Question { binding, debug, version };
-                    let evidence = spawn_blocking(move || attester.attest(&question)).await;
-                    let evidence = evidence.map_err(io::Error::other).and_then(|evidence| evidence);
-                    let evidence = encode(&evidence.map_err(HostError::Evidence)?).into();
-                    Ok(Incoming::Evidence { ask, evidence })
-                });
+                self.doing.spawn(attest(
+                    attester,
+                    question,
+                    public,
+                    self.answers.clone(),
+                    self.failures.clone(),
+                ));
             }
         }
     }
@@ -322,5 +355,35 @@ impl<S: Store, C: Counter> Moving<S, C> {
             let value = value.and_then(|value| value).map_err(HostError::Counter)?;
             Ok(Incoming::Counter { ask, value })
         });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::panic)]
+mod tests {
+    use super::*;
+    use arras_protocol::evidence::Evidence;
+
+    struct Vouching;
+
+    impl Attester for Vouching {
+        fn attest(&self, _question: &Question) -> io::Result<Evidence> {
+            Ok(Evidence::Tpm { attest: vec![1; 300].into(), signature: vec![2; 64].into() })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn evidence_is_renewed() {
+        let ((answers, mut answered), (failures, _failed)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let question = Question { binding: [0; 32], debug: false, version: 1 };
+        let begun = tokio::time::Instant::now();
+        tokio::spawn(attest(Arc::new(Vouching), question, vec![0x30, 0].into(), answers, failures));
+        for renewal in 0..3 {
+            let Some(Incoming::Certificate(certificate)) = answered.recv().await else {
+                panic!("no certificate")
+            };
+            assert!(certificate.len() > 300 && begun.elapsed() >= RENEWAL * renewal);
+        }
     }
 }

@@ -13,6 +13,8 @@
 #[cfg(feature = "process")]
 pub mod attestation;
 #[cfg(feature = "process")]
+mod certificate;
+#[cfg(feature = "process")]
 pub mod counter;
 #[cfg(feature = "process")]
 pub mod enclave;

@@ -40,7 +40,7 @@ struct Arguments {
     /// SHA-256 of the program that is to run, in hexadecimal: any other is not started.
     #[arg(long, value_name = "HEX", value_parser = measurement)]
     measurement: Option<Measurement>,
-    /// An argument for the enclave's program (`--enclave-argument=--plain-channels`), any number of them.
+    /// An argument for the enclave's program (`--enclave-argument=--debug`), any number of them.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     enclave_argument: Vec<OsString>,
     /// Address to listen on for clients.

@@ -43,6 +43,7 @@ impl Seen {
                 add(&self.reply_bytes, bytes.len());
             }
             Outgoing::Ready
+            | Outgoing::Opened(_)
             | Outgoing::Close(_)
             | Outgoing::Again
             | Outgoing::Remove { .. }
@@ -73,7 +74,7 @@ impl Seen {
             | Incoming::Done(_)
             | Incoming::Loaded { state: None, .. }
             | Incoming::Counter { .. }
-            | Incoming::Evidence { .. }
+            | Incoming::Certificate(_)
             | Incoming::Time(_)
             | Incoming::Again => {}
         }

@@ -77,14 +77,16 @@ fn start_arras(context: &Context, name: &str, search: &str) -> Result<Server, St
 /// Starts a host of boolean search with its enclave, which keep nothing.
 fn start_search(context: &Context, name: &str) -> Result<Server, String> {
     let built = context.root.join("target/debug");
+    // Of the laboratory: the enclave's own program has no plain channels.
+    let enclave = ["build", "-p", "arras-simulator", "--bin", "arras-plain-enclave"];
+    let log = context.log(&format!("search-{name}-built"));
+    if !process::finish(&mut cargo::command(context, &enclave), &log)?.success {
+        return Err(format!("the laboratory's enclave does not build; log: {}", log.display()));
+    }
     let mut command = Command::new(built.join("arras-host"));
     command.args(["--memory", "--listen", "127.0.0.1:0", "--administrator", "administrator", "--enclave"]);
-    command.arg(built.join("arras-enclave"));
-    command.args([
-        "--enclave-argument=--plain-channels",
-        "--enclave-argument=--sealing-key",
-        "--enclave-argument",
-    ]);
+    command.arg(built.join("arras-plain-enclave"));
+    command.args(["--enclave-argument=--sealing-key", "--enclave-argument"]);
     command.arg(context.scratch.join(format!("enclave-key-{name}")));
     Server::start(&mut command, "listening on ", &context.log(&format!("search-{name}")))
 }

@@ -74,7 +74,7 @@ impl Host {
 
     pub(crate) fn with_memory(disk: Disk, memory_bytes: u64) -> Self {
         let mut host = Self {
-            iee: Iee::new(Key::take_from(&mut [7; 32]), Channels::Plain),
+            iee: Iee::new(Key::take_from(&mut [7; 32]), Channels::Other(Plain::enclave)),
             disk,
             queue: VecDeque::new(),
             clients: BTreeMap::new(),
@@ -240,6 +240,7 @@ impl Host {
         Outgoing::decode(&encode(&message)).unwrap();
         let answer = match message {
             Outgoing::Ready => return self.is_ready = true,
+            Outgoing::Opened(_) => return,
             Outgoing::ToClient { connection, bytes } => {
                 if let Some(channel) = self.clients.get_mut(&connection) {
                     let answer = Answer::decode(channel.unwrap(bytes.as_slice()).unwrap()).unwrap();

@@ -382,9 +382,8 @@ fn scores_are_those_of_the_formulas() {
         // What is negated does not count.
         search.formula =
             vec![Step::Keyword(0), Step::Keyword(1), Step::Or, Step::Keyword(2), Step::Not, Step::And];
-        search.ranking = ranking;
         search.top = 2;
-        let pages = world.host.search(world.client, search).unwrap();
+        let pages = world.host.search(world.client, search.ranked_by(ranking)).unwrap();
         let mut expected: Vec<(f32, u8)> = [0_u8, 2, 3]
             .into_iter()
             .map(|document| {

@@ -195,7 +195,8 @@ impl Twin {
                 _ => Filter::Length(value as u32),
             });
         }
-        search.ranking = [Ranking::None, Ranking::TfIdf, Ranking::Bm25][self.below(3)];
+        let ranking = [Ranking::None, Ranking::TfIdf, Ranking::Bm25][self.below(3)];
+        search = search.ranked_by(ranking);
         search.top = self.below(100) as u32;
         let reply = self.say(Request::Search(search));
         assert!(matches!(reply, Reply::Found(_)), "{reply:?}");

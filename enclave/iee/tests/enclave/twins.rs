@@ -61,7 +61,7 @@ fn history(other: bool) -> Host {
         search.keywords = vec![word(3), word(2)];
         search.formula = vec![Step::Keyword(0), Step::Keyword(1), Step::Not, Step::And];
         search.filters = vec![Filter::Range { field: 0, from: 5, until: 6 }];
-        search.ranking = Ranking::Bm25;
+        search = search.ranked_by(Ranking::Bm25);
     } else {
         search.keywords = vec![word(0), word(1)];
         search.formula = vec![Step::Phrase(vec![(0, 0), (1, 0)])];

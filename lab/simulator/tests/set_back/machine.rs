@@ -63,7 +63,7 @@ impl std::fmt::Debug for Machine {
 impl Machine {
     pub(crate) fn new() -> Self {
         let running = Running {
-            iee: Iee::new(Key::take_from(&mut [7; Key::BYTES]), Channels::Plain),
+            iee: Iee::new(Key::take_from(&mut [7; Key::BYTES]), Channels::Other(Plain::enclave)),
             disk: Disk::default(),
             run: 0,
             next: 0,
@@ -145,7 +145,7 @@ impl Running {
     fn start(&mut self) {
         self.run += 1;
         self.inbox.clear();
-        self.iee = Iee::new(Key::take_from(&mut [7; Key::BYTES]), Channels::Plain);
+        self.iee = Iee::new(Key::take_from(&mut [7; Key::BYTES]), Channels::Other(Plain::enclave));
         self.say(Incoming::Launch {
             memory_bytes: 64 << 20,
             administrator: ADMINISTRATOR.into(),
@@ -175,7 +175,9 @@ impl Running {
     fn take(&mut self, message: Outgoing) -> Option<Incoming> {
         let entry = |disk: &Disk, label| disk.entries.get(label).copied().unwrap_or([0; SEALED_BYTES]);
         Some(match message {
-            Outgoing::Ready | Outgoing::Close(_) | Outgoing::Attest { .. } => return None,
+            Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) | Outgoing::Attest { .. } => {
+                return None;
+            }
             Outgoing::ToClient { connection, bytes } => {
                 self.inbox.entry(connection).or_default().push_back(bytes.0);
                 return None;

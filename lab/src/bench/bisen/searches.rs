@@ -252,7 +252,7 @@ fn ranked(
     lines: &mut Lines<'_>,
 ) -> Result<(), BisenError> {
     let exact = formula.search(system, keywords);
-    let ranked = Search { ranking: Ranking::Bm25, top: TOP, ..exact.clone() };
+    let ranked = Search { top: TOP, ..exact.clone() }.ranked_by(Ranking::Bm25);
     // In turns, as what else the machine does would weigh on one of them.
     let mut times: Vec<[f64; 4]> = Vec::new();
     let mut matches = 0;

@@ -1,9 +1,11 @@
 //! What clients alone do: keywords to hashes, updates and searches to messages, pages to results. The enclave links none of it.
 
 mod channel;
+mod formulas;
 mod texts;
 
-pub use channel::ClientChannel;
+pub use channel::{ChannelBroken, ClientChannel, Plain};
+pub use formulas::{Malformed, MalformedWhy};
 
 use super::message::{Answer, Ask, HEADER_BYTES, HIT_BYTES, Hit, Page, decode, encode};
 use super::query::{Padding, Ranking, Search};
@@ -151,6 +153,7 @@ impl Search {
             formula: Vec::new(),
             filters: Vec::new(),
             ranking: Ranking::None,
+            ranked: 0,
             top: 0,
             padding: Padding::None,
         }

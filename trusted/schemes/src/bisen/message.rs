@@ -7,7 +7,7 @@
 //! pages how many slots they have, which follows from the padding; everything else has the length of its class, in steps
 //! of [`STEP_BYTES`].
 
-use super::query::{Malformed, Padding, Search};
+use super::query::{Padding, Search};
 use super::update::{Fence, Update};
 use super::{COLLECTION_NAME_BYTES_MAX, DocumentName, Salt, Unreadable};
 use crate::padding::{pad_in_proportion, unpad};
@@ -227,8 +227,8 @@ pub enum Reply {
 pub enum Refused {
     /// The client has no right to it, or the collection is not there: the two look alike.
     NotAllowed,
-    /// The formula.
-    Formula(Malformed),
+    /// The search cannot be evaluated, or is out of bounds.
+    Formula,
     /// A filter names a field that the collection does not have.
     Field(u8),
     /// An update that cannot be read or is out of bounds.
@@ -324,7 +324,7 @@ pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, 
 }
 
 impl Ask {
-    /// As it came out of the channel. What is bounded in it is within its bounds, except for the formula, which [`Search::check`]
+    /// As it came out of the channel. What is bounded in it is within its bounds, except for the formula, which [`Search::depth`]
     /// is for, and the update's content ([`Update::check`]).
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::super::Unreadable;
 use super::super::message::{Refused, Setting, Tampering};
-use super::super::query::{Malformed, MalformedWhy};
+use super::formulas::{Malformed, MalformedWhy};
 use std::error::Error;
 use std::fmt::{Display, Formatter, Result};
 
@@ -14,7 +14,7 @@ impl Display for Refused {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::NotAllowed => f.write_str("no such collection, or no right to do that with it"),
-            Self::Formula(malformed) => malformed.fmt(f),
+            Self::Formula => f.write_str("the formula cannot be evaluated, or is out of bounds"),
             Self::Field(field) => write!(f, "the collection has no field {field}"),
             Self::Update => f.write_str("the update cannot be read, or is out of bounds"),
             Self::Document(slot) => write!(f, "document {slot} of the update is not there, or comes twice"),
