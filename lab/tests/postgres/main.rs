@@ -36,6 +36,7 @@ mod shown;
 mod slow;
 #[path = "../processes/small_disk.rs"]
 mod small_disk;
+mod spelled;
 mod stored;
 mod told;
 mod tools;

@@ -142,7 +142,11 @@ impl Analysis<'_> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start + 1) {
             match &lexeme.token.token {
-                Token::LParen if depth == 0 && self.lexemes.is_word(at + 1, "select") => return at,
+                Token::LParen
+                    if depth == 0 && words.iter().take(4).any(|word| self.lexemes.is_word(at + 1, word)) =>
+                {
+                    return at;
+                }
                 Token::LParen | Token::LBracket => depth += 1,
                 Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
                 _ if depth == 0 && words.iter().any(|word| self.lexemes.is_word(at, word)) => return at,

@@ -13,7 +13,7 @@ use crate::plan::{
     Verb,
 };
 use crate::text::quoted;
-use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator};
+use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, UnaryOperator};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,16 +43,14 @@ impl Computed {
 }
 
 impl Analysis<'_> {
-    /// `c = c + 1`: the assignment of a value that is computed. The tokens of the value are `tokens`.
-    pub(super) fn assign_computed(
+    /// `c = c + 1`: what is stored of a value that is computed, in the place of the value's tokens.
+    pub(super) fn assigned_computed(
         &mut self,
-        identifier: &Ident,
-        value: &Expr,
+        (at, value, tokens): (usize, &Expr, Option<Range<usize>>),
         encryption: &Arc<Encryption>,
         relation: &Relation,
         scope: &Scope<'_>,
-    ) -> Result<(), SqlError> {
-        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
+    ) -> Result<(Vec<Vec<Piece>>, Range<usize>), SqlError> {
         let unable = || {
             self.unsupported(
                 at,
@@ -64,32 +62,19 @@ impl Analysis<'_> {
                 "Compute the value in the application.",
             )
         };
-        let (false, Some(tokens)) = (self.computed_elsewhere(), self.tokens_of_assignment(at)) else {
-            return Err(unable());
-        };
+        let (false, Some(tokens)) = (self.computed_elsewhere(), tokens) else { return Err(unable()) };
         let refused = unable();
         let Some(expression) = self.computable(value, encryption, scope)? else { return Err(refused) };
         self.computed.relation.clone_from(&relation.name);
         let position = self.computed.computations.len();
         self.computed.computations.push(Computation { column: encryption.clone(), expression });
-        let name = crate::text::fold(&identifier.value, identifier.quote_style.is_some());
-        let mut pieces = Vec::new();
-        for (place, (suffix, form)) in stored_forms(encryption).into_iter().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
-            pieces.push(Piece::Text(format!("{comma}{} = ", quoted(&format!("{name}{suffix}")))));
-            let value = Value {
-                source: Source::Computed(position),
-                form: form.clone(),
-                sent_as: None,
-                at: self.lexemes.bytes(at).start,
-            };
-            let number = self.edits.value(value);
-            pieces.extend(super::term::form_pieces(&form, number));
-        }
-        let bytes = self.bytes(&tokens);
-        self.understand_tokens(tokens);
-        self.edits.replace(bytes, pieces);
-        Ok(())
+        let at = self.lexemes.bytes(at).start;
+        let stored = |(_, form): (String, Form)| {
+            let source = Source::Computed(position);
+            let number = self.edits.value(Value { source, form: form.clone(), sent_as: None, at });
+            super::term::form_pieces(&form, number)
+        };
+        Ok((stored_forms(encryption).into_iter().map(stored).collect(), tokens))
     }
 
     /// Only a plain `UPDATE` alone is run in steps.

@@ -6,6 +6,7 @@ use super::insert_rows::is_constant;
 use super::layout::Beside;
 use super::mention::{is_escaped, makes_code};
 use super::select::{Mode, ResultColumn};
+use super::spelling::for_parser;
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Layout, Outputs, Program};
@@ -13,7 +14,7 @@ use crate::text::{Lexemes, name_of};
 use sqlparser::ast::Statement;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+use sqlparser::tokenizer::{Location, Span, Token};
 
 /// Operators and conditions of one statement: the tree of a long chain of them is as deep as it is long.
 const MAX_OPERATORS: usize = 2_000;
@@ -207,7 +208,7 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
 }
 
 pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
-    let mut tokens = without_unknown(lexemes);
+    let mut tokens = for_parser(lexemes);
     if lexemes.is_word(0, "copy") {
         // Options stand behind where the rows come from or go to; a query before that has its own `ON`.
         let streams = |at: &usize| lexemes.is_word(*at, "stdin") || lexemes.is_word(*at, "stdout");
@@ -233,28 +234,6 @@ pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Sta
             .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.")
             .at(text, byte)
     })
-}
-
-/// The tokens without what the parser does not know and no column stands in: `ONLY` before a table, which it takes for the table,
-/// and the finer locks, `FOR NO KEY UPDATE` and `FOR KEY SHARE`.
-fn without_unknown(lexemes: &Lexemes) -> Vec<TokenWithSpan> {
-    let is = |at: usize, word: &str| lexemes.is_word(at, word);
-    let is_of_lock = |at: usize| {
-        let behind = |count: usize, word: &str| at.checked_sub(count).is_some_and(|at| is(at, word));
-        let no_key = |at: usize| is(at, "no") && is(at + 1, "key") && is(at + 2, "update");
-        (behind(1, "for") && (no_key(at) || (is(at, "key") && is(at + 1, "share"))))
-            || (behind(2, "for") && at.checked_sub(1).is_some_and(no_key))
-    };
-    let is_before_table = |at: usize| {
-        let before = at.checked_sub(1);
-        let follows = before.is_some_and(|before| {
-            matches!(lexemes.token(before), Some(Token::Comma))
-                || ["from", "join", "using", "update"].iter().any(|word| lexemes.is_word(before, word))
-        });
-        follows && lexemes.is_word(at, "only") && matches!(lexemes.token(at + 1), Some(Token::Word(_)))
-    };
-    let kept = |(at, token)| (!is_before_table(at) && !is_of_lock(at)).then_some(token);
-    lexemes.tokens().into_iter().enumerate().filter_map(kept).collect()
 }
 
 /// Options of `COPY` are `on` and `off`, too, which the parser knows as `true` and `false`.

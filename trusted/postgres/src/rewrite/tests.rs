@@ -9,6 +9,7 @@ mod numbered;
 mod passed;
 mod random;
 mod rows;
+mod spellings;
 mod usual;
 
 use crate::catalog::{Catalog, Column, Table};

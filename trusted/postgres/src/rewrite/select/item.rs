@@ -12,6 +12,7 @@ use crate::rewrite::comparison::common_term;
 use crate::rewrite::constant::constant;
 use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::{Relation, Scope};
+use crate::rewrite::spelling::is_table_query;
 use crate::rewrite::term::Term;
 use crate::text::{Lexemes, fold, quoted};
 use sqlparser::ast::{
@@ -214,8 +215,12 @@ impl Analysis<'_> {
         match mode {
             Mode::Top | Mode::Relation if merged == 0 || relations.len() == 1 => {
                 let bytes = self.bytes(&tokens);
+                let listed = texts.join(", ");
+                // `TABLE t` has no star.
+                let is_table = is_table_query(self.lexemes, tokens.start);
+                let text = if is_table { format!("SELECT {listed} FROM") } else { listed };
                 self.understand_tokens(tokens);
-                self.edits.replace(bytes, vec![Piece::Text(texts.join(", "))]);
+                self.edits.replace(bytes, vec![Piece::Text(text)]);
                 Ok(results)
             }
             Mode::Unread => {
