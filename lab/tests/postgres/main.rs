@@ -42,3 +42,4 @@ mod told;
 mod tools;
 mod tpcc;
 mod twins;
+mod upserts;

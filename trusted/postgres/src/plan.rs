@@ -272,6 +272,7 @@ pub struct Layout {
 }
 
 /// `UPDATE t SET c = c + 1`: rows are read under their locks, new values computed, and written, in one transaction.
+/// `INSERT ... ON CONFLICT DO UPDATE SET c = t.c + 1`: rows are inserted, or those that are there locked and read, and written.
 /// `INSERT INTO t SELECT ...`: rows are read, opened, sealed anew and written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recompute {
@@ -294,6 +295,8 @@ pub enum Verb {
     Update,
     /// `INSERT`
     Insert,
+    /// `INSERT` with `ON CONFLICT DO UPDATE`: the statement that is read from has written the rows already.
+    Upsert,
 }
 
 impl Verb {
@@ -302,7 +305,7 @@ impl Verb {
     pub fn tag(self) -> &'static str {
         match self {
             Self::Update => "UPDATE",
-            Self::Insert => "INSERT 0",
+            Self::Insert | Self::Upsert => "INSERT 0",
         }
     }
 }
@@ -335,6 +338,17 @@ pub enum Expression {
     Coalesce(Vec<Expression>),
     /// With the other sign.
     Negated(Box<Expression>),
+    /// As a column has it that it is assigned to.
+    Assigned(Box<Expression>, Arc<Encryption>),
+    /// What is new where a row is there that was to be inserted, else what is kept.
+    Upserted {
+        /// The column of the row that was read which says whether one is there; the next says whether triggers would be run twice.
+        is_there: usize,
+        /// Of a row that is there.
+        new: Box<Expression>,
+        /// Of one that was inserted.
+        kept: Box<Expression>,
+    },
 }
 
 /// An operator.

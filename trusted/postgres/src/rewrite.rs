@@ -30,6 +30,7 @@ mod statement;
 pub(crate) mod term;
 #[cfg(test)]
 pub(crate) mod tests;
+mod upsert;
 mod write;
 
 pub(crate) use mention::Sensitive;

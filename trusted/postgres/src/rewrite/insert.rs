@@ -51,11 +51,12 @@ impl Analysis<'_> {
             fold(&alias.alias.value, alias.alias.quote_style.is_some())
         });
         let relation = self.changed(|analysis| analysis.table_named(name, alias))?;
+        let mut columns = None;
         if relation.is_encrypted() {
-            let columns = self.insert_columns(insert, &relation)?;
+            let columns = columns.insert(self.insert_columns(insert, &relation)?);
             match &insert.source {
-                Some(source) => self.insert_source(insert, source, &columns)?,
-                None => self.only_defaults(&columns)?,
+                Some(source) => self.insert_source(insert, source, columns)?,
+                None => self.only_defaults(columns)?,
             }
         } else {
             insert.columns.iter().for_each(|column| self.understand_name(column));
@@ -70,6 +71,7 @@ impl Analysis<'_> {
         }
         let scope = Scope { relations: vec![relation.clone()], outer: None };
         if let Some(OnInsert::OnConflict(conflict)) = &insert.on {
+            self.upsert = self.upsert_of(insert, &relation, columns.as_ref());
             self.on_conflict(conflict, &relation)?;
         }
         self.returning(insert.returning.as_deref(), &scope, mode)

@@ -10,6 +10,7 @@ mod passed;
 mod random;
 mod rows;
 mod spellings;
+mod upserts;
 mod usual;
 
 use crate::catalog::{Catalog, Column, Table};
@@ -170,6 +171,10 @@ fn expression(of: &Expression) -> String {
         }
         Expression::Coalesce(list) => list.iter().map(expression).collect::<Vec<_>>().join(" or "),
         Expression::Negated(inner) => format!("-{}", expression(inner)),
+        Expression::Assigned(inner, of) => format!("{} for {}", expression(inner), of.label),
+        Expression::Upserted { is_there, new, kept } => {
+            format!("{} where read {is_there}, else {}", expression(new), expression(kept))
+        }
     }
 }
 

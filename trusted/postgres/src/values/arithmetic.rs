@@ -68,6 +68,19 @@ fn evaluate(
             }
             Ok(None)
         }
+        Expression::Assigned(inner, of) => {
+            let Some(Typed { datum, kind }) = evaluate(inner, of, inputs)? else { return Ok(None) };
+            let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?.storable(of)?;
+            Ok(Some(Typed { datum, kind: of.kind }))
+        }
+        Expression::Upserted { is_there, new, kept } => {
+            let says =
+                |position: usize| inputs.read.get(position).is_some_and(|said| said.as_deref() == Some("t"));
+            if says(is_there + 1) {
+                return Err(has_triggers(column));
+            }
+            evaluate(if says(*is_there) { new } else { kept }, column, inputs)
+        }
         Expression::Negated(inner) => {
             let Some(Typed { datum, kind }) = evaluate(inner, column, inputs)? else { return Ok(None) };
             let datum = match datum {
@@ -130,6 +143,8 @@ fn kind_of(expression: &Expression) -> ColumnType {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
         }
         Expression::Negated(inner) => kind_of(inner),
+        Expression::Assigned(_, of) => of.kind,
+        Expression::Upserted { new, .. } => kind_of(new),
     }
 }
 
@@ -152,6 +167,16 @@ fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlE
 
 fn out(how: &str) -> SqlError {
     SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {how}"))
+}
+
+/// What is inserted or updated in two steps is updated twice.
+fn has_triggers(column: &Encryption) -> SqlError {
+    let message = format!(
+        "column {} is encrypted: ON CONFLICT DO UPDATE does not compute it in a table with triggers on UPDATE, which would run twice",
+        column.label
+    );
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Use UPDATE, and INSERT where it finds no row.")
 }
 
 fn no_operator(operator: &str, column: &Encryption) -> SqlError {
