@@ -38,6 +38,7 @@ mod slow;
 mod small_disk;
 mod spelled;
 mod stored;
+mod summed;
 mod told;
 mod tools;
 mod tpcc;

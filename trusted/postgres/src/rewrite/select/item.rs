@@ -261,12 +261,18 @@ impl Analysis<'_> {
             let name = alias.map(name_of).or(found.name);
             return Ok(ResultColumn { name, what: found.what });
         }
+        let shown = figured(expression);
+        if let Expr::Function(function) = expression
+            && let Some(what) = self.sum_or_default(function, scope, mode)?
+        {
+            return Ok(ResultColumn { name: Some(alias.map_or(shown, name_of)), what });
+        }
+        if let Some(what) = self.summed_item(expression, alias, (&shown, scope, mode))? {
+            return Ok(ResultColumn { name: Some(alias.map_or(shown, name_of)), what });
+        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| figured(expression), name_of);
-            if let Some(what) = self.sum_or_default(function, scope, mode)? {
-                return Ok(ResultColumn { name: Some(name), what });
-            }
             if let Some(what) = self.aggregate_item(function, &function_name, alias, scope, mode)? {
                 return Ok(ResultColumn { name: Some(name), what });
             }
@@ -334,7 +340,7 @@ impl Analysis<'_> {
     }
 
     /// An aggregate of an encrypted column.
-    fn aggregate_item(
+    pub(super) fn aggregate_item(
         &mut self,
         function: &Function,
         name: &str,
@@ -431,7 +437,7 @@ impl Analysis<'_> {
     }
 
     /// The token behind a function's call and its `FILTER` and `OVER`.
-    fn end_of_function(&self, function: &Function, at: usize) -> Option<usize> {
+    pub(super) fn end_of_function(&self, function: &Function, at: usize) -> Option<usize> {
         let mut end = self.lexemes.after_parentheses(at + 1)?;
         if function.filter.is_some() {
             self.lexemes.is_word(end, "filter").then_some(())?;
