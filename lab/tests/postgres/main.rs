@@ -44,3 +44,4 @@ mod tools;
 mod tpcc;
 mod twins;
 mod upserts;
+mod views;

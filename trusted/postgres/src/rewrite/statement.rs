@@ -4,7 +4,7 @@ use super::analysis::Analysis;
 use super::copy::Copy;
 use super::insert_rows::is_constant;
 use super::layout::Beside;
-use super::mention::{is_escaped, makes_code};
+use super::mention::{is_escaped, is_keyword, makes_code};
 use super::select::{Mode, ResultColumn};
 use super::spelling::for_parser;
 use crate::catalog::Catalog;
@@ -20,7 +20,7 @@ use sqlparser::tokenizer::{Location, Span, Token};
 const MAX_OPERATORS: usize = 2_000;
 
 /// First words of statements that read no column's value, whatever they name.
-const UNREAD: [&[&str]; 15] = [
+const UNREAD: [&[&str]; 18] = [
     &["vacuum"],
     &["analyze"],
     &["analyse"],
@@ -29,6 +29,9 @@ const UNREAD: [&[&str]; 15] = [
     &["truncate"],
     &["lock"],
     &["drop", "table"],
+    &["drop", "view"],
+    &["drop", "materialized", "view"],
+    &["refresh", "materialized", "view"],
     &["comment", "on"],
     &["grant"],
     &["revoke"],
@@ -116,8 +119,12 @@ pub(super) fn plan(
         return publication(text, lexemes);
     }
     require_readable(text, lexemes, catalog, mention)?;
-    let statement = parse(text, lexemes, mention)?;
+    let parsed = parse(text, lexemes, mention);
     let mut analysis = Analysis::new(text, lexemes, catalog);
+    if let (false, Some(at)) = (parsed.as_ref().is_ok_and(reads_rows), view_in(lexemes, catalog)) {
+        return Err(analysis.of_view(at));
+    }
+    let statement = parsed?;
     match &statement {
         Statement::CreateTable(table) => {
             let beside = analysis.create_table(table)?;
@@ -145,6 +152,28 @@ pub(super) fn plan(
     }
 }
 
+/// Is it a statement whose tables are looked up by their names, each as what it is?
+fn reads_rows(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Explain { .. }
+            | Statement::Copy { .. }
+    )
+}
+
+/// The first token that may be the name of a view of encrypted columns.
+fn view_in(lexemes: &Lexemes, catalog: &Catalog) -> Option<usize> {
+    let is_view = |at: &usize| {
+        matches!(lexemes.token(*at), Some(Token::Word(word)) if catalog.is_view(None, &name_of(word)))
+            && !is_keyword(lexemes, *at)
+    };
+    (0..lexemes.list.len()).find(is_view)
+}
+
 /// That a statement may be analysed at all.
 fn require_readable(
     text: &str,
@@ -165,6 +194,13 @@ fn require_readable(
         return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
             .hint("Let the application run its statements.")
             .at(text, lexemes.bytes(mention).start));
+    }
+    let merges = |at: &usize| lexemes.is_word(*at, "merge") && lexemes.is_word(at + 1, "into");
+    if let Some(at) = (0..lexemes.list.len()).find(merges) {
+        let message = "MERGE with tables that have encrypted columns is not rewritten";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Use INSERT ... ON CONFLICT, or UPDATE and INSERT.")
+            .at(text, lexemes.bytes(at).start));
     }
     if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
         let message = "a name in Unicode escapes is not read where encrypted tables are";

@@ -13,6 +13,7 @@ mod spellings;
 mod summed;
 mod upserts;
 mod usual;
+mod views;
 
 use crate::catalog::{Catalog, Column, Table};
 use crate::plan::{
