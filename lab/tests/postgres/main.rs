@@ -36,8 +36,12 @@ mod shown;
 mod slow;
 #[path = "../processes/small_disk.rs"]
 mod small_disk;
+mod spelled;
 mod stored;
+mod summed;
 mod told;
 mod tools;
 mod tpcc;
 mod twins;
+mod upserts;
+mod views;

@@ -37,7 +37,9 @@ pub struct Catalog {
     /// Tables that are not laid out as they should be, by schema and name, and what is wrong: statements that may name one are
     /// refused.
     misfits: BTreeMap<(String, String), SqlError>,
-    /// Names of tables whose statements are analysed.
+    /// Views that read encrypted columns, by schema and name.
+    views: BTreeSet<(String, String)>,
+    /// Names of tables and views whose statements are analysed.
     sensitive: Sensitive,
     /// Tables that may have other columns by now.
     doubted: Doubt,
@@ -88,6 +90,17 @@ impl Catalog {
     fn with_misfits(self, misfits: BTreeMap<(String, String), SqlError>) -> Self {
         let names = misfits.keys().map(|(_, name)| name.clone());
         Self { sensitive: self.sensitive.with(names), misfits, ..self }
+    }
+
+    /// The catalogue with views that read encrypted columns.
+    pub(crate) fn with_views_of(self, views: BTreeSet<(String, String)>) -> Self {
+        let names = views.iter().map(|(_, name)| name.clone());
+        Self { sensitive: self.sensitive.with(names), views, ..self }
+    }
+
+    /// Is there a view of that name that reads encrypted columns?
+    pub(crate) fn is_view(&self, schema: Option<&str>, name: &str) -> bool {
+        self.views.iter().any(|(of, view)| view == name && schema.is_none_or(|schema| of == schema))
     }
 
     /// What is wrong with a table of that name.

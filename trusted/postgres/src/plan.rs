@@ -238,6 +238,49 @@ pub enum Output {
     Sealed(Arc<Encryption>),
     /// A `bytea[]` of sealed values, which the proxy opens and folds into one.
     Fold(Fold, Arc<Encryption>),
+    /// A `bytea[]` of several such, an empty member between two, which the proxy computes with.
+    Summed(Arc<Summed>),
+}
+
+/// What the proxy computes of sums.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summed {
+    /// What it is computed of, in the order in which it comes.
+    pub parts: Vec<SummedPart>,
+    /// How.
+    pub expression: SummedExpression,
+    /// The type of the result.
+    pub kind: ColumnType,
+    /// A column that is summed, for messages.
+    pub column: Arc<Encryption>,
+}
+
+/// A part of what is computed of sums.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SummedPart {
+    /// Sealed values, folded into one.
+    Fold(Fold, Arc<Encryption>),
+    /// A `bigint` that the server computes: its digits, or nothing for NULL.
+    Count,
+}
+
+/// An expression on sums.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SummedExpression {
+    /// The part of that position.
+    Part(usize),
+    /// A number in digits, of the type that they have.
+    Number(String),
+    /// Arithmetic as PostgreSQL's.
+    Arithmetic(Arithmetic, Box<SummedExpression>, Box<SummedExpression>),
+    /// With the other sign.
+    Negated(Box<SummedExpression>),
+    /// The first that is not NULL, in the type of all.
+    Coalesce(Vec<SummedExpression>),
+    /// Rounded, to so many digits behind the point.
+    Round(Box<SummedExpression>, Option<i32>),
+    /// Of another type.
+    Cast(Box<SummedExpression>, ColumnType),
 }
 
 /// What the proxy makes of several values of a column; NULL is left out, and what is left of nothing is NULL.
@@ -272,6 +315,7 @@ pub struct Layout {
 }
 
 /// `UPDATE t SET c = c + 1`: rows are read under their locks, new values computed, and written, in one transaction.
+/// `INSERT ... ON CONFLICT DO UPDATE SET c = t.c + 1`: rows are inserted, or those that are there locked and read, and written.
 /// `INSERT INTO t SELECT ...`: rows are read, opened, sealed anew and written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recompute {
@@ -294,6 +338,8 @@ pub enum Verb {
     Update,
     /// `INSERT`
     Insert,
+    /// `INSERT` with `ON CONFLICT DO UPDATE`: the statement that is read from has written the rows already.
+    Upsert,
 }
 
 impl Verb {
@@ -302,7 +348,7 @@ impl Verb {
     pub fn tag(self) -> &'static str {
         match self {
             Self::Update => "UPDATE",
-            Self::Insert => "INSERT 0",
+            Self::Insert | Self::Upsert => "INSERT 0",
         }
     }
 }
@@ -335,6 +381,17 @@ pub enum Expression {
     Coalesce(Vec<Expression>),
     /// With the other sign.
     Negated(Box<Expression>),
+    /// As a column has it that it is assigned to.
+    Assigned(Box<Expression>, Arc<Encryption>),
+    /// What is new where a row is there that was to be inserted, else what is kept.
+    Upserted {
+        /// The column of the row that was read which says whether one is there; the next says whether triggers would be run twice.
+        is_there: usize,
+        /// Of a row that is there.
+        new: Box<Expression>,
+        /// Of one that was inserted.
+        kept: Box<Expression>,
+    },
 }
 
 /// An operator.
@@ -346,6 +403,10 @@ pub enum Arithmetic {
     Minus,
     /// `*`
     Times,
+    /// `/`
+    Over,
+    /// `%`
+    Modulo,
     /// `||`
     Concatenated,
 }

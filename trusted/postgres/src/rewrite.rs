@@ -1,6 +1,7 @@
 //! Analysis of statements, and what becomes of them.
 
 mod analysis;
+mod assigned_row;
 mod changed;
 mod comparison;
 mod constant;
@@ -24,10 +25,12 @@ mod recompute;
 mod scope;
 mod select;
 mod shown;
+mod spelling;
 mod statement;
 pub(crate) mod term;
 #[cfg(test)]
 pub(crate) mod tests;
+mod upsert;
 mod write;
 
 pub(crate) use mention::Sensitive;

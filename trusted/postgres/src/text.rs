@@ -38,11 +38,65 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Lexemes>, SqlError> {
         match token.token {
             Token::SemiColon => found.push(std::mem::take(&mut list)),
             Token::Whitespace(_) | Token::EOF => {}
-            _ => list.push(Lexeme { token, bytes }),
+            _ => push(text, &mut list, Lexeme { token, bytes })?,
         }
     }
     found.push(list);
     Ok(found.into_iter().filter(|list| !list.is_empty()).map(|list| Lexemes { list }).collect())
+}
+
+/// Adds a token; a string that continues the one before it (`'a'` and behind a line's end `'b'`) is part of that.
+fn push(text: &str, list: &mut Vec<Lexeme>, lexeme: Lexeme) -> Result<(), SqlError> {
+    let (Some(last), Token::SingleQuotedString(more)) = (list.last_mut(), &lexeme.token.token) else {
+        list.push(lexeme);
+        return Ok(());
+    };
+    let between = text.get(last.bytes.end..lexeme.bytes.start).unwrap_or_default();
+    let has_escapes =
+        matches!(last.token.token, Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_));
+    let string = match &mut last.token.token {
+        Token::SingleQuotedString(string)
+        | Token::EscapedStringLiteral(string)
+        | Token::UnicodeStringLiteral(string)
+        | Token::NationalStringLiteral(string)
+            if continues(between) =>
+        {
+            string
+        }
+        _ => {
+            list.push(lexeme);
+            return Ok(());
+        }
+    };
+    // It ends where a quote is not escaped, which these tokens do not know.
+    if has_escapes && text.get(lexeme.bytes.clone()).is_none_or(|part| part.contains('\\')) {
+        let message = "a string with escapes that goes on behind a line's end has escapes there, too";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Write it as one string.")
+            .at(text, lexeme.bytes.start));
+    }
+    string.push_str(more);
+    last.token.span.end = lexeme.token.span.end;
+    last.bytes.end = lexeme.bytes.end;
+    Ok(())
+}
+
+/// Does a string go on behind this: blanks and comments to a line's end, one line at least?
+fn continues(between: &str) -> bool {
+    let (mut rest, mut has_line) = (between, false);
+    while let Some(character) = rest.chars().next() {
+        rest = match character {
+            '-' if rest.starts_with("--") => rest.get(rest.find(['\n', '\r']).unwrap_or(rest.len())..),
+            '\n' | '\r' => {
+                has_line = true;
+                rest.get(1..)
+            }
+            ' ' | '\t' | '\u{c}' => rest.get(1..),
+            _ => return false,
+        }
+        .unwrap_or_default();
+    }
+    has_line
 }
 
 /// Where a text has comments, in bytes; none if it has no tokens.
@@ -185,6 +239,23 @@ mod tests {
         assert_eq!(parts[0], ["SELECT", "'é;'", ",", "\"a\"\"b\"", ",", "$1", "::", "int"]);
         assert_eq!(parts[1], ["UPDATE", "täble", "SET", "x", "=", "E'\\n;'"]);
         assert_eq!(&text[found[1].span()], "UPDATE täble SET x = E'\\n;'");
+    }
+
+    #[test]
+    fn a_string_goes_on_behind_a_line_s_end() {
+        let strings = |text: &str| -> Vec<String> {
+            let list = statements(text).unwrap().into_iter().flat_map(|statement| statement.list);
+            list.map(|lexeme| format!("{}={}", &text[lexeme.bytes], lexeme.token.token)).collect()
+        };
+        assert_eq!(strings("'a'\n'b' \t\n 'c''d'"), ["'a'\n'b' \t\n 'c''d'='abc'd'"]);
+        assert_eq!(strings("E'a\\n' -- it's\r\n'b'"), ["E'a\\n' -- it's\r\n'b'=E'a\nb'"]);
+        for apart in ["'a' 'b'", "'a' /*\n*/ 'b'", "'a'\n/* */'b'", "'a'\nE'b'", "$$a$$\n'b'"] {
+            assert_eq!(strings(apart).len(), 2, "{apart}");
+        }
+        for unclear in ["E'a'\n'b\\'c'", "E'a'\n'\\x62'"] {
+            let refused = statements(unclear).unwrap_err();
+            assert!(["0A000", "42601"].contains(&refused.sqlstate), "{unclear}: {refused}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod compared;
 mod folding;
 mod given;
 mod stored;
+mod summed;
 #[cfg(test)]
 mod tests;
 
@@ -427,6 +428,7 @@ impl Output {
             Self::Plain | Self::PlainRest => None,
             Self::Sealed(encryption) => Some(shown(encryption.kind)),
             Self::Fold(fold, encryption) => Some(shown(fold.kind(encryption.kind))),
+            Self::Summed(summed) => Some(shown(summed.kind)),
         }
     }
 
@@ -441,21 +443,25 @@ impl Output {
         binary: bool,
         columns: &dyn Columns,
     ) -> Result<Option<Vec<u8>>, SqlError> {
-        let Some(raw) = raw else { return Ok(None) };
         let written = |value: &Datum, kind: ColumnType| {
             if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
         };
+        if let Some(mut folding) = Folding::of(self, raw_is_binary) {
+            let found = match raw {
+                None => folding.end_of_nothing()?,
+                Some(raw) => {
+                    folding.read(raw, columns)?;
+                    folding.end()?
+                }
+            };
+            return Ok(found.map(|(value, kind)| written(&value, kind)));
+        }
+        let Some(raw) = raw else { return Ok(None) };
         match self {
-            Self::Plain | Self::PlainRest => Ok(Some(raw.to_vec())),
+            Self::Plain | Self::PlainRest | Self::Fold(..) | Self::Summed(_) => Ok(Some(raw.to_vec())),
             Self::Sealed(encryption) => {
                 let sealed = bytea(raw, raw_is_binary).ok_or_else(|| not_sealed(encryption))?;
                 Ok(Some(written(&opened(&sealed, encryption, columns)?, encryption.kind)))
-            }
-            Self::Fold(fold, encryption) => {
-                let mut folding = Folding::new(*fold, encryption.clone(), raw_is_binary);
-                folding.read(raw, columns)?;
-                let folded = folding.end()?;
-                Ok(folded.map(|value| written(&value, fold.kind(encryption.kind))))
             }
         }
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 /// Reads the columns of all tables and views, six texts a row: schema, table, column, type, the default of what may be
 /// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there.
-/// Before them, of no schema and table, the functions that take a row: `t.f` may be one of them.
+/// Before them, of no schema and table, the functions that take a row: `t.f` may be one of them. A row without a column says what a
+/// view reads: behind schema and view the schema, name and column of a table that may be encrypted, or of another view; no column of
+/// a table means whole rows.
 pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, generated FROM (SELECT '' AS in_schema, \
     '' AS in_table, p.proname::pg_catalog.text AS name, '' AS kind, '' AS sealed, '' AS generated, 0 AS place \
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[0] \
@@ -23,6 +25,20 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
     AND (n.nspname <> 'arras' OR c.relname = 'shown_column') \
+    UNION ALL SELECT DISTINCT n.nspname::pg_catalog.text, v.relname::pg_catalog.text, '', m.nspname::pg_catalog.text, \
+    c.relname::pg_catalog.text, CASE WHEN c.relkind IN ('v', 'm') OR r.ev_action::pg_catalog.text LIKE '%:varattno 0 %' THEN '' \
+    ELSE a.attname::pg_catalog.text END, 0 \
+    FROM pg_catalog.pg_class v JOIN pg_catalog.pg_namespace n ON n.oid = v.relnamespace \
+    JOIN pg_catalog.pg_rewrite r ON r.ev_class = v.oid \
+    JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid \
+    AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> v.oid \
+    JOIN pg_catalog.pg_class c ON c.oid = d.refobjid JOIN pg_catalog.pg_namespace m ON m.oid = c.relnamespace \
+    LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid AND d.refobjsubid > 0 \
+    WHERE v.relkind IN ('v', 'm') AND c.relkind IN ('r', 'p', 'f', 'v', 'm') \
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
+    AND m.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
+    AND (c.relkind IN ('v', 'm') OR r.ev_action::pg_catalog.text LIKE '%:varattno 0 %' OR a.atttypid = 17 \
+    OR a.attname LIKE '%$ord') \
     ) AS columns ORDER BY in_schema, in_table, place";
 
 /// Where what is declared is written down for the catalogue's views.
@@ -53,9 +69,14 @@ impl Catalog {
     pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
         let mut of_rows = BTreeSet::new();
+        let mut reads = Vec::new();
         for [schema, table, name, kind, default, generated] in rows {
             if table.is_empty() {
                 of_rows.insert(name);
+                continue;
+            }
+            if name.is_empty() {
+                reads.push(ViewReads { view: (schema, table), from: (kind, default), column: generated });
                 continue;
             }
             let is_generated = !generated.is_empty();
@@ -63,6 +84,7 @@ impl Catalog {
         }
         let (mut found, mut misfits) = (Vec::with_capacity(tables.len()), BTreeMap::new());
         let mut shown = false;
+        let views = views_of(&schema, &reads);
         for ((in_schema, name), columns) in tables {
             if (in_schema.as_str(), name.as_str()) == SHOWN {
                 shown = true;
@@ -70,11 +92,54 @@ impl Catalog {
             }
             match logical(&schema, &in_schema, &name, &columns) {
                 Ok(columns) => found.push(Table { schema: in_schema, name, columns }),
-                Err(error) => drop(misfits.insert((in_schema, name), error)),
+                Err(error) => {
+                    let key = (in_schema, name);
+                    let error = if views.contains(&key) { shows_ciphertext(&key) } else { error };
+                    misfits.insert(key, error);
+                }
             }
         }
-        Self { shown, of_rows, ..Self::new(schema, found) }.with_misfits(misfits)
+        Self { shown, of_rows, ..Self::new(schema, found) }.with_misfits(misfits).with_views_of(views)
     }
+}
+
+/// What a view reads.
+struct ViewReads {
+    view: (String, String),
+    from: (String, String),
+    /// Of a table; empty for whole rows, and of a view.
+    column: String,
+}
+
+/// The views that read encrypted columns, or other such views.
+fn views_of(schema: &Schema, reads: &[ViewReads]) -> BTreeSet<(String, String)> {
+    let reads_encrypted = |read: &&ViewReads| {
+        let Some(declared) = schema.tables.get(&read.from) else { return false };
+        let is_of = |name: &String| {
+            let rest = read.column.strip_prefix(name.as_str());
+            rest.is_some_and(|rest| ["", EQUALITY_SUFFIX, ORDER_SUFFIX].contains(&rest))
+        };
+        read.column.is_empty() || declared.keys().any(is_of)
+    };
+    let mut views: BTreeSet<(String, String)> =
+        reads.iter().filter(reads_encrypted).map(|read| read.view.clone()).collect();
+    loop {
+        let known = views.len();
+        let others: Vec<_> = reads.iter().filter(|read| views.contains(&read.from)).collect();
+        views.extend(others.into_iter().map(|read| read.view.clone()));
+        if views.len() == known {
+            return views;
+        }
+    }
+}
+
+/// A view has sealed values and their terms.
+fn shows_ciphertext((schema, name): &(String, String)) -> SqlError {
+    let message = format!(
+        "{schema}.{name} is a view that reads encrypted columns, which shows what the database holds of them"
+    );
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Write the view's query in its place, or DROP VIEW.")
 }
 
 fn misfit(message: String, hint: &str) -> SqlError {
@@ -180,6 +245,37 @@ mod tests {
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["c", "p", "x$eq"]);
         assert!(table.columns[0].encryption.is_some() && table.columns[1].encryption.is_none());
+    }
+
+    #[test]
+    fn views_that_read_encrypted_columns_are_known() {
+        let schema =
+            "[tables.t]\nc = { id = \"0000000000000001\", type = \"int\", operations = [\"order\"] }";
+        let rows = [
+            ["public", "t", "c", "bytea", "", ""],
+            ["public", "t", "c$ord", "bigint", "", ""],
+            ["public", "of_c", "", "public", "t", "c"],
+            ["public", "of_c", "c", "bytea", "", ""],
+            ["public", "of_c", "c$ord", "bigint", "", ""],
+            ["public", "of_term", "", "public", "t", "c$ord"],
+            ["public", "of_rows", "", "public", "t", ""],
+            ["other", "of_view", "", "public", "of_term", ""],
+            ["other", "of_of_view", "", "other", "of_view", ""],
+            ["public", "of_plain", "", "public", "t", "photo"],
+            ["public", "of_other", "", "other", "t", "c"],
+            ["public", "of_of_plain", "", "public", "of_plain", ""],
+        ];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), rows);
+        let codes: Vec<&str> = catalog.misfits().map(|error| error.sqlstate).collect();
+        assert_eq!(codes, ["0A000"], "of_c");
+        for name in ["of_c", "of_term", "of_rows", "of_view", "of_of_view"] {
+            assert!(catalog.is_view(None, name) && catalog.sensitive().holds(name), "{name}");
+        }
+        for name in ["of_plain", "of_other", "of_of_plain", "t"] {
+            assert!(!catalog.is_view(None, name), "{name}");
+        }
+        assert!(catalog.is_view(Some("other"), "of_view") && !catalog.is_view(Some("public"), "of_view"));
     }
 
     #[test]

@@ -195,18 +195,79 @@ impl Numeric {
 
     /// The number divided by how many there are, with as many digits as PostgreSQL gives.
     pub(crate) fn mean(&self, count: u64) -> Self {
-        let Self::Finite { unscaled, scale } = self else { return self.clone() };
         let by = Self::Finite { unscaled: IBig::from(count), scale: 0 };
-        let ((weight, first), (by_weight, by_first)) = (self.leading(), by.leading());
-        let quotient = weight - by_weight - i64::from(first <= by_first);
-        let wanted = (MIN_SIGNIFICANT - quotient * 4).max(i64::from(*scale)).clamp(0, MAX_DISPLAY_SCALE);
-        let wanted = u32::try_from(wanted).unwrap_or(0);
-        let unscaled = if wanted >= *scale {
-            divided(&(unscaled * power_of_ten(wanted - scale)), &IBig::from(count))
-        } else {
-            divided(unscaled, &(IBig::from(count) * power_of_ten(scale - wanted)))
+        self.over(&by).unwrap_or(Self::Nan)
+    }
+
+    /// The quotient, with as many digits as PostgreSQL gives; none of zero.
+    pub(crate) fn over(&self, other: &Self) -> Option<Self> {
+        let (Self::Finite { unscaled, scale }, Self::Finite { unscaled: by, scale: by_scale }) =
+            (self, other)
+        else {
+            return self.over_special(other);
         };
-        Self::Finite { unscaled, scale: wanted }
+        if *by == IBig::ZERO {
+            return None;
+        }
+        let ((weight, first), (by_weight, by_first)) = (self.leading(), other.leading());
+        let quotient = weight - by_weight - i64::from(first <= by_first);
+        let most = i64::from(*scale.max(by_scale));
+        let wanted = (MIN_SIGNIFICANT - quotient * 4).max(most).clamp(0, MAX_DISPLAY_SCALE);
+        let wanted = u32::try_from(wanted).unwrap_or(0);
+        // What is divided has so many digits more than its divisor.
+        let unscaled = match (wanted + by_scale).checked_sub(*scale) {
+            Some(more) => divided(&(unscaled * power_of_ten(more)), by),
+            None => divided(unscaled, &(by * power_of_ten(scale - wanted - by_scale))),
+        };
+        Some(Self::Finite { unscaled, scale: wanted })
+    }
+
+    /// The same where one of the two is no finite number.
+    fn over_special(&self, other: &Self) -> Option<Self> {
+        let is_zero =
+            |number: &Self| matches!(number, Self::Finite { unscaled, .. } if *unscaled == IBig::ZERO);
+        match (self, other) {
+            (Self::Nan, _) | (_, Self::Nan) => Some(Self::Nan),
+            (_, Self::Infinity | Self::NegativeInfinity) => Some(match self {
+                Self::Finite { .. } => Self::integer(0),
+                _ => Self::Nan,
+            }),
+            (_, by) if is_zero(by) => None,
+            (infinite, by) => Some(if by.is_negative() { infinite.negated() } else { infinite.clone() }),
+        }
+    }
+
+    /// What is left of a division; none of zero. It has the sign of what is divided.
+    pub(crate) fn modulo(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Nan, _) | (_, Self::Nan) => Some(Self::Nan),
+            (Self::Infinity | Self::NegativeInfinity, by) => self.over_special(by).map(|_| Self::Nan),
+            (_, Self::Infinity | Self::NegativeInfinity) => Some(self.clone()),
+            (Self::Finite { scale: one, .. }, Self::Finite { scale: other_scale, .. }) => {
+                let scale = *one.max(other_scale);
+                match (self.rescaled(scale), other.rescaled(scale)) {
+                    (_, Self::Finite { unscaled: by, .. }) if by == IBig::ZERO => None,
+                    (Self::Finite { unscaled, .. }, Self::Finite { unscaled: by, .. }) => {
+                        Some(Self::Finite { unscaled: unscaled % by, scale })
+                    }
+                    _ => Some(Self::Nan),
+                }
+            }
+        }
+    }
+
+    /// Rounded to so many digits behind the point, or before it.
+    pub(crate) fn rounded_to(&self, digits: i32) -> Self {
+        let digits = digits.clamp(-2_000, 2_000);
+        let Self::Finite { unscaled, scale } = self else { return self.clone() };
+        match u32::try_from(digits) {
+            Ok(digits) => self.rescaled(digits),
+            Err(_) => {
+                let by = power_of_ten(digits.unsigned_abs());
+                let whole = divided(unscaled, &(&by * power_of_ten(*scale)));
+                Self::Finite { unscaled: whole * by, scale: 0 }
+            }
+        }
     }
 
     /// The weight of the first digit of four, and that digit; zero has none.

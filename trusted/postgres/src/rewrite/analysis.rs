@@ -12,6 +12,7 @@ use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
 use super::select::Grouped;
 use super::term::Term;
+use super::upsert::Upsert;
 use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table, Taken};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, ParameterType, Piece, Rewritten, Source, Value};
@@ -59,6 +60,8 @@ pub(super) struct Analysis<'a> {
     pub(super) computed: Computed,
     /// The rows of a query that the proxy seals.
     pub(super) inserted: Option<InsertedRows>,
+    /// What an `INSERT` does where a row is there.
+    pub(super) upsert: Option<Upsert>,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
     /// Is what a statement changes looked at, which no common table expression is?
@@ -115,6 +118,7 @@ impl<'a> Analysis<'a> {
             parameters: BTreeMap::new(),
             computed: Computed::default(),
             inserted: None,
+            upsert: None,
             common: Vec::new(),
             changes: false,
             groups: Grouped::default(),

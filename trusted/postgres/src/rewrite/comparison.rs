@@ -1,10 +1,11 @@
 //! Comparisons of encrypted columns: with constants, with one another, with what queries give.
 
 use super::analysis::{Analysis, Reference};
-use super::constant::{Constant, constant, members};
+use super::constant::{Constant, constant, in_parentheses, members};
 use super::expression::Operand;
 use super::scope::Scope;
 use super::select::Mode;
+use super::spelling::is_symmetric;
 use super::term::Term;
 use crate::catalog::{Encryption, Order};
 use crate::error::{SqlError, sqlstate};
@@ -350,6 +351,11 @@ impl Analysis<'_> {
             return self.expressions([value, low, high], scope, "BETWEEN");
         };
         let term = self.need_compared(&column, "BETWEEN", Some(Term::Order))?;
+        if let (Some(one), Some(other)) = (constant(self.lexemes, low), constant(self.lexemes, high))
+            && one.tokens.start.checked_sub(1).is_some_and(|at| is_symmetric(self.lexemes, at))
+        {
+            return self.between_either(&column, [&one, &other]);
+        }
         let function = column.encryption.order.and_then(Order::compared_by);
         let mut compared = Vec::new();
         for (end, side) in [(low, Side::GreaterOrEqual), (high, Side::LessOrEqual)] {
@@ -371,6 +377,45 @@ impl Analysis<'_> {
             }
             None => self.replace_with_term(&column, term),
         }
+        Ok(())
+    }
+
+    /// `BETWEEN SYMMETRIC`: between the two, whichever is first.
+    fn between_either(&mut self, column: &Reference, ends: [&Constant; 2]) -> Result<(), SqlError> {
+        let function = column.encryption.order.and_then(Order::compared_by);
+        let [one, other] = ends;
+        let mut inner = column.tokens.clone();
+        while let Some(around) = in_parentheses(self.lexemes, inner.clone()) {
+            inner = around;
+        }
+        let is_not = self.lexemes.is_word(inner.end, "not");
+        let tokens = inner.start..other.tokens.end;
+        let term = self.term_text(column, Term::Order);
+        let mut pieces = vec![Piece::Text(if is_not { "(NOT (" } else { "((" }.into())];
+        for (place, (low, high)) in [(one, other), (other, one)].into_iter().enumerate() {
+            if place > 0 {
+                pieces.push(Piece::Text(" OR ".into()));
+            }
+            let gap = self.gap(&column.encryption);
+            let form = |side| Form::Bound(column.encryption.clone(), side, gap);
+            let low = self.value_pieces(low, form(Side::GreaterOrEqual))?;
+            let high = self.value_pieces(high, form(Side::LessOrEqual))?;
+            let (before, between, behind) = match function {
+                Some(compare) => {
+                    (format!("{}({term}, ", compare.replace("_compare", "_between")), ", ", ") = 0")
+                }
+                None => (format!("{term} BETWEEN "), " AND ", ""),
+            };
+            pieces.push(Piece::Text(before));
+            pieces.extend(low);
+            pieces.push(Piece::Text(between.into()));
+            pieces.extend(high);
+            pieces.push(Piece::Text(behind.into()));
+        }
+        pieces.push(Piece::Text("))".into()));
+        let bytes = self.bytes(&tokens);
+        self.understand_tokens(tokens);
+        self.edits.replace(bytes, pieces);
         Ok(())
     }
 

@@ -299,7 +299,7 @@ impl Analysis<'_> {
                             let is_folded =
                                 matches!(name.as_str(), "sum" | "avg") && reference.encryption.sum;
                             let error = self.unreadable(&reference, &reader);
-                            let hint = "The proxy adds: a sum or mean is a result by itself, or coalesce(sum(column), 0).";
+                            let hint = "The proxy adds: of sums, means, counts and numbers it computes +, -, *, /, %, round and coalesce in the outermost results.";
                             return Err(if is_folded { error.hint(hint) } else { error });
                         }
                         None => self.expression(argument, scope, &reader)?,

@@ -245,6 +245,17 @@ impl Analysis<'_> {
                 "Write FROM table AS alias.",
             ));
         }
+        let is_common = |table: &str| {
+            !self.changes && self.common.iter().any(|common| common.name.as_deref() == Some(table))
+        };
+        let view = match &names[..] {
+            [table] => self.catalog.is_view(None, table) && !is_common(table),
+            [schema, table] => self.catalog.is_view(Some(schema), table),
+            _ => false,
+        };
+        if view {
+            return Err(self.of_view(first));
+        }
         let there = match &names[..] {
             [table] => self.catalog.table(None, table),
             [schema, table] => self.catalog.table(Some(schema), table),
@@ -287,6 +298,18 @@ impl Analysis<'_> {
             _ => false,
         };
         Ok(Relation { certain, ..relation })
+    }
+
+    /// A view reads encrypted columns.
+    pub(super) fn of_view(&self, at: usize) -> SqlError {
+        let name = self.text.get(self.lexemes.bytes(at)).unwrap_or_default();
+        self.unsupported(
+            at,
+            format!(
+                "{name} is a view that reads encrypted columns, which shows what the database holds of them"
+            ),
+            "Write the view's query in its place, or DROP VIEW.",
+        )
     }
 
     /// A table's name is declared in several schemas, and it is not said which is meant.

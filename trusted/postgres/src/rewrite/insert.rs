@@ -51,11 +51,12 @@ impl Analysis<'_> {
             fold(&alias.alias.value, alias.alias.quote_style.is_some())
         });
         let relation = self.changed(|analysis| analysis.table_named(name, alias))?;
+        let mut columns = None;
         if relation.is_encrypted() {
-            let columns = self.insert_columns(insert, &relation)?;
+            let columns = columns.insert(self.insert_columns(insert, &relation)?);
             match &insert.source {
-                Some(source) => self.insert_source(insert, source, &columns)?,
-                None => self.only_defaults(&columns)?,
+                Some(source) => self.insert_source(insert, source, columns)?,
+                None => self.only_defaults(columns)?,
             }
         } else {
             insert.columns.iter().for_each(|column| self.understand_name(column));
@@ -70,6 +71,7 @@ impl Analysis<'_> {
         }
         let scope = Scope { relations: vec![relation.clone()], outer: None };
         if let Some(OnInsert::OnConflict(conflict)) = &insert.on {
+            self.upsert = self.upsert_of(insert, &relation, columns.as_ref());
             self.on_conflict(conflict, &relation)?;
         }
         self.returning(insert.returning.as_deref(), &scope, mode)
@@ -142,7 +144,11 @@ impl Analysis<'_> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start + 1) {
             match &lexeme.token.token {
-                Token::LParen if depth == 0 && self.lexemes.is_word(at + 1, "select") => return at,
+                Token::LParen
+                    if depth == 0 && words.iter().take(4).any(|word| self.lexemes.is_word(at + 1, word)) =>
+                {
+                    return at;
+                }
                 Token::LParen | Token::LBracket => depth += 1,
                 Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
                 _ if depth == 0 && words.iter().any(|word| self.lexemes.is_word(at, word)) => return at,

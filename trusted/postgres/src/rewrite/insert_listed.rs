@@ -536,6 +536,10 @@ impl Analysis<'_> {
     /// The token of a query's `FROM`.
     pub(super) fn place_of_from(&self, select: &Select) -> Option<usize> {
         let start = self.lexemes.position_of(select.select_token.0.span)?;
+        if self.lexemes.is_word(start, "table") {
+            // Its star is there, too.
+            return Some(start + 1);
+        }
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {

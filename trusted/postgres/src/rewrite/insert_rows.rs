@@ -187,6 +187,15 @@ impl Analysis<'_> {
         target: Option<&Encryption>,
         (select, source, at): (Option<&Select>, &Query, usize),
     ) -> Result<(), SqlError> {
+        if let What::Summed(summed) = &result.what {
+            let as_sum = What::Fold(crate::plan::Fold::Sum, summed.column.clone());
+            let as_sum = ResultColumn { name: result.name.clone(), what: as_sum };
+            return match target {
+                Some(to) if fits(summed.kind, to.kind) => Ok(()),
+                Some(to) => Err(self.unfit(summed.kind, to, at)),
+                None => self.check_flow(&as_sum, name, None, (select, source, at)),
+            };
+        }
         match (&result.what, target) {
             (What::Sealed(from, _) | What::Fold(_, from), None) => Err(self.unsupported(
                 at,
@@ -208,7 +217,9 @@ impl Analysis<'_> {
                     "Insert them with VALUES or COPY.",
                 ))
             }
-            (What::Sealed(..) | What::Fold(..) | What::Plain | What::Rest | What::Term, _) => Ok(()),
+            (What::Sealed(..) | What::Fold(..) | What::Summed(_) | What::Plain | What::Rest | What::Term, _) => {
+                Ok(())
+            }
         }
     }
 
@@ -310,7 +321,7 @@ impl Analysis<'_> {
             let name = format!("c{place}");
             let (cast, kind) = match (&column.output, &column.kind) {
                 (Output::Sealed(_), _) => (String::new(), "NULL::bytea".to_owned()),
-                (Output::Fold(..), _) => (String::new(), "NULL::bytea[]".to_owned()),
+                (Output::Fold(..) | Output::Summed(_), _) => (String::new(), "NULL::bytea[]".to_owned()),
                 (Output::Plain | Output::PlainRest, Some(kind)) if kind == TEXT => {
                     (format!("::{TEXT}"), "NULL".to_owned())
                 }

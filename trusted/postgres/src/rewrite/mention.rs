@@ -310,7 +310,12 @@ pub(super) fn is_keyword(statement: &Lexemes, at: usize) -> bool {
     let is_typed = matches!(statement.token(at + 1), Some(Token::SingleQuotedString(_)));
     is_typed
         || (statement.is_word(at, "by") && ["order", "group", "partition"].iter().any(follows))
-        || RESERVED.iter().any(|word| statement.is_word(at, word))
+        || is_reserved(statement, at)
+}
+
+/// Is it a word that PostgreSQL reserves, without quotes?
+pub(super) fn is_reserved(statement: &Lexemes, at: usize) -> bool {
+    RESERVED.iter().any(|word| statement.is_word(at, word))
 }
 
 /// Does an identifier in Unicode escapes (`U&"..."`) begin at a token? The tokens of it are others than PostgreSQL's.

@@ -253,7 +253,7 @@ fn declared_type(name: &str) -> Option<ColumnType> {
 }
 
 /// The parts of a list between commas.
-fn parts(lexemes: &Lexemes, tokens: Range<usize>) -> Vec<Range<usize>> {
+pub(super) fn parts(lexemes: &Lexemes, tokens: Range<usize>) -> Vec<Range<usize>> {
     let (mut found, mut start, mut depth) = (Vec::new(), tokens.start, 0_usize);
     for at in tokens.clone() {
         match lexemes.token(at) {

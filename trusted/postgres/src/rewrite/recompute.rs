@@ -1,7 +1,7 @@
 //! `UPDATE t SET c = c + 1`: new values of encrypted columns from old ones, computed by the proxy.
 
 use super::analysis::{Analysis, Reference};
-use super::constant::{Written, constant};
+use super::constant::{Constant, Written, constant};
 use super::edits::compact;
 use super::scope::{Relation, Scope};
 use super::write::stored_forms;
@@ -12,7 +12,7 @@ use crate::plan::{
     Arithmetic, Computation, Expression, Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value,
     Verb,
 };
-use crate::text::quoted;
+use crate::text::{name_of, quoted};
 use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Computed {
     /// Texts of what is read, in order, and what it is.
-    read: Vec<(String, Output)>,
-    computations: Vec<Computation>,
-    /// Name of the relation whose rows are read.
-    relation: Option<String>,
+    pub(super) read: Vec<(String, Output)>,
+    pub(super) computations: Vec<Computation>,
+    /// The relation whose rows are read.
+    relation: Option<Relation>,
 }
 
 impl Computed {
@@ -33,7 +33,7 @@ impl Computed {
         self.computations.is_empty()
     }
 
-    fn position_of(&mut self, text: String, output: Output) -> usize {
+    pub(super) fn position_of(&mut self, text: String, output: Output) -> usize {
         let known = self.read.iter().position(|(other, _)| *other == text);
         known.unwrap_or_else(|| {
             self.read.push((text, output));
@@ -43,16 +43,14 @@ impl Computed {
 }
 
 impl Analysis<'_> {
-    /// `c = c + 1`: the assignment of a value that is computed. The tokens of the value are `tokens`.
-    pub(super) fn assign_computed(
+    /// `c = c + 1`: what is stored of a value that is computed, in the place of the value's tokens.
+    pub(super) fn assigned_computed(
         &mut self,
-        identifier: &Ident,
-        value: &Expr,
+        (at, value, tokens): (usize, &Expr, Option<Range<usize>>),
         encryption: &Arc<Encryption>,
         relation: &Relation,
         scope: &Scope<'_>,
-    ) -> Result<(), SqlError> {
-        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
+    ) -> Result<(Vec<Vec<Piece>>, Range<usize>), SqlError> {
         let unable = || {
             self.unsupported(
                 at,
@@ -64,37 +62,31 @@ impl Analysis<'_> {
                 "Compute the value in the application.",
             )
         };
-        let (false, Some(tokens)) = (self.computed_elsewhere(), self.tokens_of_assignment(at)) else {
-            return Err(unable());
-        };
+        let (false, Some(tokens)) = (self.computed_elsewhere(), tokens) else { return Err(unable()) };
         let refused = unable();
         let Some(expression) = self.computable(value, encryption, scope)? else { return Err(refused) };
-        self.computed.relation.clone_from(&relation.name);
+        self.computed.relation = Some(relation.clone());
         let position = self.computed.computations.len();
         self.computed.computations.push(Computation { column: encryption.clone(), expression });
-        let name = crate::text::fold(&identifier.value, identifier.quote_style.is_some());
-        let mut pieces = Vec::new();
-        for (place, (suffix, form)) in stored_forms(encryption).into_iter().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
-            pieces.push(Piece::Text(format!("{comma}{} = ", quoted(&format!("{name}{suffix}")))));
-            let value = Value {
-                source: Source::Computed(position),
-                form: form.clone(),
-                sent_as: None,
-                at: self.lexemes.bytes(at).start,
-            };
-            let number = self.edits.value(value);
-            pieces.extend(super::term::form_pieces(&form, number));
+        let name = match self.lexemes.token(at) {
+            Some(Token::Word(word)) => name_of(word),
+            _ => String::new(),
+        };
+        if let Some(texts) = self.left_as_it_is((&name, position), encryption, relation) {
+            return Ok((texts, tokens));
         }
-        let bytes = self.bytes(&tokens);
-        self.understand_tokens(tokens);
-        self.edits.replace(bytes, pieces);
-        Ok(())
+        let at = self.lexemes.bytes(at).start;
+        let stored = |(_, form): (String, Form)| {
+            let source = Source::Computed(position);
+            let number = self.edits.value(Value { source, form: form.clone(), sent_as: None, at });
+            super::term::form_pieces(&form, number)
+        };
+        Ok((stored_forms(encryption).into_iter().map(stored).collect(), tokens))
     }
 
-    /// Only a plain `UPDATE` alone is run in steps.
+    /// Only a plain `UPDATE` alone is run in steps, and an `INSERT` that updates.
     fn computed_elsewhere(&self) -> bool {
-        !self.lexemes.is_word(0, "update")
+        !self.lexemes.is_word(0, "update") && self.upsert.is_none()
     }
 
     /// The tokens of an assignment, from its column to the comma or word behind its value.
@@ -124,29 +116,24 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<Option<Expression>, SqlError> {
         if let Some(found) = constant(self.lexemes, expression) {
-            if found.is_cast_elsewhere() {
-                return Ok(None);
-            }
-            let cast = found.cast_kind();
-            return Ok(match found.source {
-                Source::Parameter(number) => {
-                    self.type_parameter(&found.source, cast.unwrap_or(of.kind).oid());
-                    Some(Expression::Parameter(number, of.clone(), cast))
-                }
-                Source::Constant(Some(text)) if found.written == Written::Number && found.cast.is_none() => {
-                    Some(Expression::Number(text, of.clone()))
-                }
-                Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone(), cast)),
-                Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
-            });
+            return Ok(self.computable_constant(found, of));
         }
         match expression {
             Expr::Nested(inner) => self.computable(inner, of, scope),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                let Some(reference) = self.reference(expression, scope)? else {
-                    return Ok(self.plain_read(expression, of));
+                let found = self.reference(expression, scope)?;
+                let reference = match found.map(|reference| self.excluded_read(reference)) {
+                    Some(Ok(excluded)) => return Ok(excluded),
+                    Some(Err(reference)) => Some(reference),
+                    None => None,
                 };
-                Ok(self.encrypted_read(&reference))
+                if !self.reads_of_upsert(&names_of(expression)) {
+                    return Ok(None);
+                }
+                Ok(match reference {
+                    Some(reference) => self.encrypted_read(&reference),
+                    None => self.plain_read(expression, of),
+                })
             }
             Expr::BinaryOp { left, op, right } => {
                 let operator = match op {
@@ -185,6 +172,29 @@ impl Analysis<'_> {
         }
     }
 
+    /// A constant or a parameter beside values of a column.
+    pub(super) fn computable_constant(
+        &mut self,
+        found: Constant,
+        of: &Arc<Encryption>,
+    ) -> Option<Expression> {
+        if found.is_cast_elsewhere() {
+            return None;
+        }
+        let cast = found.cast_kind();
+        match found.source {
+            Source::Parameter(number) => {
+                self.type_parameter(&found.source, cast.unwrap_or(of.kind).oid());
+                Some(Expression::Parameter(number, of.clone(), cast))
+            }
+            Source::Constant(Some(text)) if found.written == Written::Number && found.cast.is_none() => {
+                Some(Expression::Number(text, of.clone()))
+            }
+            Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone(), cast)),
+            Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
+        }
+    }
+
     fn encrypted_read(&mut self, reference: &Reference) -> Option<Expression> {
         let text = self.source(&reference.tokens).to_owned();
         let position = self.computed.position_of(text, Output::Sealed(reference.encryption.clone()));
@@ -214,7 +224,7 @@ impl Analysis<'_> {
     }
 
     /// The place of a word of the statement itself, not inside parentheses.
-    fn word_at(&self, word: &str) -> Option<usize> {
+    pub(super) fn word_at(&self, word: &str) -> Option<usize> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate() {
             match lexeme.token.token {
@@ -228,7 +238,7 @@ impl Analysis<'_> {
     }
 
     /// The first query in parentheses among some tokens.
-    fn query_within(&self, tokens: Range<usize>) -> Option<usize> {
+    pub(super) fn query_within(&self, tokens: Range<usize>) -> Option<usize> {
         let begins = |at: &usize| {
             matches!(self.lexemes.token(*at), Some(Token::LParen))
                 && ["select", "table", "with"].iter().any(|word| self.lexemes.is_word(at + 1, word))
@@ -238,6 +248,10 @@ impl Analysis<'_> {
 
     /// The statements that an `UPDATE` with computed values is.
     pub(super) fn recompute(&mut self, outputs: Outputs) -> Result<Recompute, SqlError> {
+        let relation = self.computed.relation.clone();
+        if let (Some(upsert), Some(relation)) = (self.upsert.take(), &relation) {
+            return self.upsert_program(&upsert, relation, outputs);
+        }
         let end = self.lexemes.list.len();
         let returning = self.word_at("returning").unwrap_or(end);
         let condition = self.word_at("where").unwrap_or(returning);
@@ -261,8 +275,8 @@ impl Analysis<'_> {
         let text_of = |from: usize, to: usize| {
             if from >= to { Ok(Vec::new()) } else { self.edits.pieces(self.text, self.bytes(&(from..to))) }
         };
-        let row =
-            self.computed.relation.as_deref().map(|name| format!("{}.", quoted(name))).unwrap_or_default();
+        let name = relation.and_then(|relation| relation.name);
+        let row = name.map(|name| format!("{}.", quoted(&name))).unwrap_or_default();
         let texts: Vec<&str> = self.computed.read.iter().map(|(text, _)| text.as_str()).collect();
         let columns = texts.iter().map(|text| format!("{text}, ")).collect::<String>();
         let mut read = vec![Piece::Text(format!("SELECT {columns}{row}ctid, {row}tableoid FROM "))];
@@ -302,5 +316,14 @@ impl Analysis<'_> {
         // Held before either runs.
         write.locks.extend(read.held());
         Ok(Recompute { verb: Verb::Update, read, computed: self.computed.computations.clone(), write })
+    }
+}
+
+/// The parts of a column's name.
+fn names_of(expression: &Expr) -> Vec<&Ident> {
+    match expression {
+        Expr::Identifier(name) => vec![name],
+        Expr::CompoundIdentifier(parts) => parts.iter().collect(),
+        _ => Vec::new(),
     }
 }

@@ -7,12 +7,13 @@ mod group;
 mod item;
 mod numbered;
 mod scalar;
+mod summed;
 
 use super::analysis::{Analysis, Reference};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
 use crate::error::SqlError;
-use crate::plan::{Fold, Output};
+use crate::plan::{Fold, Output, Summed};
 pub(super) use group::Grouped;
 pub(super) use item::first_token;
 use sqlparser::ast::{
@@ -54,6 +55,8 @@ pub(super) enum What {
     Term,
     /// Arrays of sealed values to fold.
     Fold(Fold, std::sync::Arc<crate::catalog::Encryption>),
+    /// The same to compute with.
+    Summed(std::sync::Arc<Summed>),
 }
 
 impl ResultColumn {
@@ -64,7 +67,7 @@ impl ResultColumn {
     pub(super) fn is_plain(&self) -> bool {
         match self.what {
             What::Plain | What::Rest | What::Term => true,
-            What::Sealed(..) | What::Fold(..) => false,
+            What::Sealed(..) | What::Fold(..) | What::Summed(_) => false,
         }
     }
 
@@ -74,6 +77,7 @@ impl ResultColumn {
             What::Rest => Output::PlainRest,
             What::Sealed(encryption, _) => Output::Sealed(encryption.clone()),
             What::Fold(fold, encryption) => Output::Fold(*fold, encryption.clone()),
+            What::Summed(summed) => Output::Summed(std::sync::Arc::clone(summed)),
         }
     }
 }
@@ -186,7 +190,7 @@ impl Analysis<'_> {
             let (encryption, terms) = match result.what {
                 What::Plain | What::Rest | What::Term => (None, false),
                 What::Sealed(encryption, terms) => (Some(encryption), terms),
-                What::Fold(..) => (None, false),
+                What::Fold(..) | What::Summed(_) => (None, false),
             };
             RelationColumn { name, encryption, terms, merged: false }
         };
@@ -256,6 +260,7 @@ impl Analysis<'_> {
     ) -> Result<Vec<ResultColumn>, SqlError> {
         let encrypted = first.iter().chain(second).find_map(|result| match &result.what {
             What::Sealed(encryption, _) | What::Fold(_, encryption) => Some(encryption.label.clone()),
+            What::Summed(summed) => Some(summed.column.label.clone()),
             What::Plain | What::Rest | What::Term => None,
         });
         if let Mode::Term(..) = mode {

@@ -4,8 +4,9 @@ use super::analysis::Analysis;
 use super::copy::Copy;
 use super::insert_rows::is_constant;
 use super::layout::Beside;
-use super::mention::{is_escaped, makes_code};
+use super::mention::{is_escaped, is_keyword, makes_code};
 use super::select::{Mode, ResultColumn};
+use super::spelling::for_parser;
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Layout, Outputs, Program};
@@ -13,13 +14,13 @@ use crate::text::{Lexemes, name_of};
 use sqlparser::ast::Statement;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+use sqlparser::tokenizer::{Location, Span, Token};
 
 /// Operators and conditions of one statement: the tree of a long chain of them is as deep as it is long.
 const MAX_OPERATORS: usize = 2_000;
 
 /// First words of statements that read no column's value, whatever they name.
-const UNREAD: [&[&str]; 15] = [
+const UNREAD: [&[&str]; 18] = [
     &["vacuum"],
     &["analyze"],
     &["analyse"],
@@ -28,6 +29,9 @@ const UNREAD: [&[&str]; 15] = [
     &["truncate"],
     &["lock"],
     &["drop", "table"],
+    &["drop", "view"],
+    &["drop", "materialized", "view"],
+    &["refresh", "materialized", "view"],
     &["comment", "on"],
     &["grant"],
     &["revoke"],
@@ -115,8 +119,12 @@ pub(super) fn plan(
         return publication(text, lexemes);
     }
     require_readable(text, lexemes, catalog, mention)?;
-    let statement = parse(text, lexemes, mention)?;
+    let parsed = parse(text, lexemes, mention);
     let mut analysis = Analysis::new(text, lexemes, catalog);
+    if let (false, Some(at)) = (parsed.as_ref().is_ok_and(reads_rows), view_in(lexemes, catalog)) {
+        return Err(analysis.of_view(at));
+    }
+    let statement = parsed?;
     match &statement {
         Statement::CreateTable(table) => {
             let beside = analysis.create_table(table)?;
@@ -144,6 +152,28 @@ pub(super) fn plan(
     }
 }
 
+/// Is it a statement whose tables are looked up by their names, each as what it is?
+fn reads_rows(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Explain { .. }
+            | Statement::Copy { .. }
+    )
+}
+
+/// The first token that may be the name of a view of encrypted columns.
+fn view_in(lexemes: &Lexemes, catalog: &Catalog) -> Option<usize> {
+    let is_view = |at: &usize| {
+        matches!(lexemes.token(*at), Some(Token::Word(word)) if catalog.is_view(None, &name_of(word)))
+            && !is_keyword(lexemes, *at)
+    };
+    (0..lexemes.list.len()).find(is_view)
+}
+
 /// That a statement may be analysed at all.
 fn require_readable(
     text: &str,
@@ -164,6 +194,13 @@ fn require_readable(
         return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
             .hint("Let the application run its statements.")
             .at(text, lexemes.bytes(mention).start));
+    }
+    let merges = |at: &usize| lexemes.is_word(*at, "merge") && lexemes.is_word(at + 1, "into");
+    if let Some(at) = (0..lexemes.list.len()).find(merges) {
+        let message = "MERGE with tables that have encrypted columns is not rewritten";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Use INSERT ... ON CONFLICT, or UPDATE and INSERT.")
+            .at(text, lexemes.bytes(at).start));
     }
     if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
         let message = "a name in Unicode escapes is not read where encrypted tables are";
@@ -207,7 +244,7 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
 }
 
 pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
-    let mut tokens = without_unknown(lexemes);
+    let mut tokens = for_parser(lexemes);
     if lexemes.is_word(0, "copy") {
         // Options stand behind where the rows come from or go to; a query before that has its own `ON`.
         let streams = |at: &usize| lexemes.is_word(*at, "stdin") || lexemes.is_word(*at, "stdout");
@@ -233,28 +270,6 @@ pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Sta
             .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.")
             .at(text, byte)
     })
-}
-
-/// The tokens without what the parser does not know and no column stands in: `ONLY` before a table, which it takes for the table,
-/// and the finer locks, `FOR NO KEY UPDATE` and `FOR KEY SHARE`.
-fn without_unknown(lexemes: &Lexemes) -> Vec<TokenWithSpan> {
-    let is = |at: usize, word: &str| lexemes.is_word(at, word);
-    let is_of_lock = |at: usize| {
-        let behind = |count: usize, word: &str| at.checked_sub(count).is_some_and(|at| is(at, word));
-        let no_key = |at: usize| is(at, "no") && is(at + 1, "key") && is(at + 2, "update");
-        (behind(1, "for") && (no_key(at) || (is(at, "key") && is(at + 1, "share"))))
-            || (behind(2, "for") && at.checked_sub(1).is_some_and(no_key))
-    };
-    let is_before_table = |at: usize| {
-        let before = at.checked_sub(1);
-        let follows = before.is_some_and(|before| {
-            matches!(lexemes.token(before), Some(Token::Comma))
-                || ["from", "join", "using", "update"].iter().any(|word| lexemes.is_word(before, word))
-        });
-        follows && lexemes.is_word(at, "only") && matches!(lexemes.token(at + 1), Some(Token::Word(_)))
-    };
-    let kept = |(at, token)| (!is_before_table(at) && !is_of_lock(at)).then_some(token);
-    lexemes.tokens().into_iter().enumerate().filter_map(kept).collect()
 }
 
 /// Options of `COPY` are `on` and `off`, too, which the parser knows as `true` and `false`.

@@ -9,10 +9,17 @@ mod numbered;
 mod passed;
 mod random;
 mod rows;
+mod spellings;
+mod summed;
+mod upserts;
 mod usual;
+mod views;
 
 use crate::catalog::{Catalog, Column, Table};
-use crate::plan::{Action, Expression, Fold, Form, Gap, Output, Outputs, Piece, Program, Rewritten, Source};
+use crate::plan::{
+    Action, Expression, Fold, Form, Gap, Output, Outputs, Piece, Program, Rewritten, Source, Summed,
+    SummedExpression, SummedPart,
+};
 use crate::schema::Schema;
 use std::sync::Arc;
 
@@ -150,11 +157,30 @@ fn text_of(rewritten: &Rewritten) -> String {
             Output::Plain => "plain".to_owned(),
             Output::PlainRest => "rest".to_owned(),
             Output::Sealed(encryption) => encryption.label.clone(),
+            Output::Summed(of) => summed(of, &of.expression),
             Output::Fold(Fold::Sum, encryption) => format!("sum {}", encryption.label),
             Output::Fold(Fold::Average, encryption) => format!("avg {}", encryption.label),
         }),
     };
     format!("{text} => {}", outputs.collect::<Vec<_>>().join(", "))
+}
+
+fn summed(of: &Summed, expression: &SummedExpression) -> String {
+    let inside = |expression: &SummedExpression| summed(of, expression);
+    match expression {
+        SummedExpression::Part(position) => match &of.parts[*position] {
+            SummedPart::Fold(fold, encryption) => format!("{fold:?} {}", encryption.label),
+            SummedPart::Count => "count".into(),
+        },
+        SummedExpression::Number(text) => text.clone(),
+        SummedExpression::Arithmetic(operator, left, right) => {
+            format!("({} {operator:?} {})", inside(left), inside(right))
+        }
+        SummedExpression::Negated(inner) => format!("-{}", inside(inner)),
+        SummedExpression::Coalesce(list) => list.iter().map(inside).collect::<Vec<_>>().join(" or "),
+        SummedExpression::Round(inner, digits) => format!("round {} to {digits:?}", inside(inner)),
+        SummedExpression::Cast(inner, kind) => format!("{} as {}", inside(inner), kind.name()),
+    }
 }
 
 fn expression(of: &Expression) -> String {
@@ -169,6 +195,10 @@ fn expression(of: &Expression) -> String {
         }
         Expression::Coalesce(list) => list.iter().map(expression).collect::<Vec<_>>().join(" or "),
         Expression::Negated(inner) => format!("-{}", expression(inner)),
+        Expression::Assigned(inner, of) => format!("{} for {}", expression(inner), of.label),
+        Expression::Upserted { is_there, new, kept } => {
+            format!("{} where read {is_there}, else {}", expression(new), expression(kept))
+        }
     }
 }
 

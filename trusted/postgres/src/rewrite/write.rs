@@ -11,9 +11,10 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::text::{fold, quoted};
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, OnConflict,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, ObjectName, OnConflict,
     OnConflictAction, SelectItem, Update, UpdateTableFromKind,
 };
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A column that a statement writes.
@@ -235,23 +236,20 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         for assignment in assignments {
-            let AssignmentTarget::ColumnName(name) = &assignment.target else {
-                // `SET (a, b) = (1, 2)`: encrypted names in it stay not understood.
-                self.expression(&assignment.value, scope, "SET")?;
-                continue;
+            let name = match &assignment.target {
+                AssignmentTarget::ColumnName(name) => name,
+                AssignmentTarget::Tuple(columns) => {
+                    self.assign_row(columns, &assignment.value, relation, scope)?;
+                    continue;
+                }
             };
             let Some(identifier) = name.0.last().and_then(|part| part.as_ident()) else { continue };
-            let folded = fold(&identifier.value, identifier.quote_style.is_some());
-            match relation.column(&folded).and_then(|column| column.encryption.clone()) {
+            match self.encryption_of(identifier, relation) {
                 Some(encryption) => {
                     self.assign(identifier, &assignment.value, &encryption, relation, scope)?
                 }
                 None => {
-                    // Of `SET c.field = 1` the first is the column.
-                    if let Some(column) = name.0.first().and_then(|part| part.as_ident()) {
-                        self.require_column(column, relation)?;
-                    }
-                    self.understand_name(name);
+                    self.plain_target(name, relation)?;
                     self.expression(&assignment.value, scope, "SET")?;
                 }
             }
@@ -259,8 +257,24 @@ impl Analysis<'_> {
         Ok(())
     }
 
+    /// How a column of what is changed is encrypted, if it is.
+    pub(super) fn encryption_of(&self, identifier: &Ident, relation: &Relation) -> Target {
+        let name = fold(&identifier.value, identifier.quote_style.is_some());
+        relation.column(&name).and_then(|column| column.encryption.clone())
+    }
+
+    /// A plain column that is set.
+    pub(super) fn plain_target(&mut self, name: &ObjectName, relation: &Relation) -> Result<(), SqlError> {
+        // Of `SET c.field = 1` the first is the column.
+        if let Some(column) = name.0.first().and_then(|part| part.as_ident()) {
+            self.require_column(column, relation)?;
+        }
+        self.understand_name(name);
+        Ok(())
+    }
+
     /// That a column is one of what is changed. Sent on, what it is set to would be in the server's log.
-    fn require_column(&self, column: &Ident, relation: &Relation) -> Result<(), SqlError> {
+    pub(super) fn require_column(&self, column: &Ident, relation: &Relation) -> Result<(), SqlError> {
         let name = fold(&column.value, column.quote_style.is_some());
         if !relation.certain || !relation.is_encrypted() || relation.column(&name).is_some() {
             return Ok(());
@@ -281,32 +295,8 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
         let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
-        if encryption.hides_frequency() && !self.keeps_terms(value, encryption, relation, scope)? {
-            return self.assign_to_each(identifier, value, encryption, relation, scope);
-        }
-        let (texts, tokens) = if let Some(found) = constant(self.lexemes, value) {
-            (self.stored_pieces(&found, encryption)?, found.tokens)
-        } else if let Some(at) = self.default_at(value) {
-            (self.default_pieces(encryption)?, at..at + 1)
-        } else if self.only_chooses(value, encryption, scope)? {
-            let Some(tokens) = self.tokens_of_assignment(at).map(|tokens| at + 2..tokens.end) else {
-                return self.assign_computed(identifier, value, encryption, relation, scope);
-            };
-            self.require_steady(&tokens, encryption)?;
-            let forms = stored_forms(encryption).into_iter();
-            let texts = forms.map(|(_, form)| self.chosen_pieces(value, &tokens, &form, encryption, scope));
-            (texts.collect::<Result<Vec<_>, _>>()?, tokens)
-        } else {
-            let reference = self
-                .reference(value, scope)?
-                .filter(|found| found.encryption.id == encryption.id && found.terms);
-            let Some(reference) = reference else {
-                return self.assign_computed(identifier, value, encryption, relation, scope);
-            };
-            let terms = encryption.terms().map(|term| vec![Piece::Text(self.term_text(&reference, term))]);
-            let sealed = vec![Piece::Text(self.source(&reference.tokens).to_owned())];
-            (std::iter::once(sealed).chain(terms).collect(), reference.tokens.clone())
-        };
+        let tokens = self.tokens_of_assignment(at).map(|tokens| at + 2..tokens.end);
+        let (texts, tokens) = self.assigned_texts((at, value, tokens), encryption, relation, scope)?;
         let names = stored_names(&name, Some(encryption));
         let mut pieces = Vec::new();
         for (place, (column, value)) in names.iter().zip(texts).enumerate() {
@@ -320,23 +310,58 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    /// Of a column where each row has a term of its own: a value that is computed for each row, or by the proxy as if it were.
-    fn assign_to_each(
+    /// What is stored in the columns that a column is, and the tokens that it stands in the place of. Of the value the tokens are
+    /// given where they are known; `at` is the column's.
+    pub(super) fn assigned_texts(
         &mut self,
-        identifier: &Ident,
-        value: &Expr,
+        (at, value, tokens): (usize, &Expr, Option<Range<usize>>),
         encryption: &Arc<Encryption>,
         relation: &Relation,
         scope: &Scope<'_>,
-    ) -> Result<(), SqlError> {
-        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
+    ) -> Result<(Vec<Vec<Piece>>, Range<usize>), SqlError> {
+        if encryption.hides_frequency() && !self.keeps_terms(value, encryption, relation, scope)? {
+            return self.assigned_to_each((at, value, tokens), encryption, relation, scope);
+        }
+        if let Some(found) = constant(self.lexemes, value) {
+            return Ok((self.stored_pieces(&found, encryption)?, found.tokens));
+        }
+        if let Some(at) = self.default_at(value) {
+            return Ok((self.default_pieces(encryption)?, at..at + 1));
+        }
+        if self.only_chooses(value, encryption, scope)? {
+            let Some(tokens) = tokens else {
+                return self.assigned_computed((at, value, tokens), encryption, relation, scope);
+            };
+            self.require_steady(&tokens, encryption)?;
+            let forms = stored_forms(encryption).into_iter();
+            let texts = forms.map(|(_, form)| self.chosen_pieces(value, &tokens, &form, encryption, scope));
+            return Ok((texts.collect::<Result<Vec<_>, _>>()?, tokens));
+        }
+        let reference =
+            self.reference(value, scope)?.filter(|found| found.encryption.id == encryption.id && found.terms);
+        let Some(reference) = reference else {
+            return self.assigned_computed((at, value, tokens), encryption, relation, scope);
+        };
+        let terms = encryption.terms().map(|term| vec![Piece::Text(self.term_text(&reference, term))]);
+        let sealed = vec![Piece::Text(self.source(&reference.tokens).to_owned())];
+        Ok((std::iter::once(sealed).chain(terms).collect(), reference.tokens.clone()))
+    }
+
+    /// Of a column where each row has a term of its own: a value that is computed for each row, or by the proxy as if it were.
+    fn assigned_to_each(
+        &mut self,
+        (at, value, tokens): (usize, &Expr, Option<Range<usize>>),
+        encryption: &Arc<Encryption>,
+        relation: &Relation,
+        scope: &Scope<'_>,
+    ) -> Result<(Vec<Vec<Piece>>, Range<usize>), SqlError> {
         if self.default_at(value).is_some() || !self.lexemes.is_word(0, "update") {
             return Err(self.one_for_many(at, encryption));
         }
         if let Some(found) = constant(self.lexemes, value) {
             self.check_constant(&found, encryption)?;
         }
-        self.assign_computed(identifier, value, encryption, relation, scope)
+        self.assigned_computed((at, value, tokens), encryption, relation, scope)
     }
 
     pub(super) fn update(&mut self, update: &Update, mode: Mode<'_>) -> Result<Vec<ResultColumn>, SqlError> {

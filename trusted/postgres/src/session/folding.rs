@@ -3,6 +3,7 @@
 
 use super::reading::{Part, Reading, output, put_count, put_value};
 use crate::codec::Datum;
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Output, Outputs};
 use crate::replies;
@@ -137,13 +138,13 @@ impl FoldedRow {
     fn begin(&mut self, length: i32, rewriting: &Rewriting) -> Result<(), SqlError> {
         let Ok(length) = usize::try_from(length) else { return self.end_kept(None, rewriting) };
         let binary = self.is_binary();
-        match output(&self.form.outputs, self.done, self.columns) {
-            Output::Fold(fold, encryption) if length > 0 => {
-                let folding = Folding::new(*fold, encryption.clone(), binary);
+        let output = output(&self.form.outputs, self.done, self.columns);
+        match Folding::of(output, binary).filter(|_| length > 0) {
+            Some(folding) => {
                 self.column = Column::Folded(length, Box::new(folding));
                 Ok(())
             }
-            _ => {
+            None => {
                 let bytes = self.shown.len() + length;
                 if bytes > MESSAGE_BYTES_MAX {
                     let text = format!(
@@ -176,16 +177,13 @@ impl FoldedRow {
 
     fn end_folded(&mut self) -> Result<(), SqlError> {
         let binary = self.is_binary();
-        let Output::Fold(fold, encryption) = output(&self.form.outputs, self.done, self.columns) else {
-            return Ok(());
-        };
-        let kind = fold.kind(encryption.kind);
         let Column::Folded(_, folding) = std::mem::replace(&mut self.column, Column::Length(Vec::new()))
         else {
             return Ok(());
         };
-        let written =
-            |value: Datum| if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() };
+        let written = |(value, kind): (Datum, ColumnType)| {
+            if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
+        };
         let value = folding.end()?.map(written);
         put_value(&mut self.shown, value.as_deref());
         self.next();
@@ -237,7 +235,7 @@ impl Reading {
             | Self::Own(_) => return None,
         };
         let Outputs::Columns(list) = outputs else { return None };
-        let folds = list.iter().any(|output| matches!(output, Output::Fold(..)));
+        let folds = list.iter().any(|output| matches!(output, Output::Fold(..) | Output::Summed(_)));
         folds.then(|| RowForm { outputs: outputs.clone(), formats: formats.to_vec() })
     }
 }

@@ -15,12 +15,12 @@ use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
 use crate::pipeline::Asked;
 use crate::plan::{
-    Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value,
+    Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value, Verb,
 };
 use crate::replies;
 use crate::room::{Share, UNCOUNTED_BYTES};
 use crate::values::{Argument, Inputs, enter, stored_terms};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Rows that a program reads before it writes what comes of them: at first, and at most.
@@ -96,7 +96,11 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
             in_expression(right, encrypted);
         }
         Expression::Coalesce(parts) => parts.iter().for_each(|part| in_expression(part, encrypted)),
-        Expression::Negated(inner) => in_expression(inner, encrypted),
+        Expression::Negated(inner) | Expression::Assigned(inner, _) => in_expression(inner, encrypted),
+        Expression::Upserted { new, kept, .. } => {
+            in_expression(new, encrypted);
+            in_expression(kept, encrypted);
+        }
     }
 }
 
@@ -212,7 +216,7 @@ impl Requests<'_> {
         simple: bool,
     ) -> Ended {
         let statement = &portal.statement;
-        let written = Arc::new(AtomicU64::new(0));
+        let (written, mut rows_read) = (Arc::new(AtomicU64::new(0)), 0);
         let (mut first, mut rows_wanted) = (simple, ROWS_FIRST);
         loop {
             // The portal keeps to its snapshot, whatever is written between two of its pieces.
@@ -235,6 +239,11 @@ impl Requests<'_> {
             if std::mem::take(&mut first) {
                 self.sent_close(MARK, Reading::EmitShape(Arc::clone(statement)));
             }
+            if recompute.verb == Verb::Upsert && rows_read == 0 {
+                // What a portal that waits has written is seen once another statement has been completed.
+                self.hidden(&["SELECT".to_owned()]);
+            }
+            rows_read += answer.rows.len() as u64;
             let row_bytes = answer.bytes / answer.rows.len().max(1) + 1;
             let fitting = i32::try_from(BYTES_AT_A_TIME / row_bytes).unwrap_or(ROWS_AT_A_TIME);
             rows_wanted = fitting.clamp(1, ROWS_AT_A_TIME);
@@ -245,8 +254,26 @@ impl Requests<'_> {
                 break;
             }
         }
+        if recompute.verb == Verb::Upsert && !self.has_written(&written, rows_read).await? {
+            return Ok(());
+        }
         self.sent_close(MARK, Reading::EmitWritten(recompute.verb, written));
         Ok(())
+    }
+
+    /// Waits until rows that the first statement wrote are written with what is computed of them: each is there, or nothing stays.
+    async fn has_written(&mut self, written: &AtomicU64, rows_read: u64) -> Result<bool, super::End> {
+        replies::message(&mut self.out, b'H', |_| ());
+        self.write().await?;
+        if self.failed_meanwhile().await {
+            return Ok(false);
+        }
+        let is_all = written.load(Ordering::Relaxed) == rows_read;
+        if !is_all {
+            let message = "a row that was inserted or locked is not there to be written";
+            self.refuse(b'P', SqlError::new(sqlstate::INTERNAL_ERROR, message));
+        }
+        Ok(is_all)
     }
 
     /// Writes what is computed of rows; false if nothing more is to be.

@@ -9,9 +9,9 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Computation, Expression, Source};
 
 /// A value, and the type that PostgreSQL has it in.
-struct Typed {
-    datum: Datum,
-    kind: ColumnType,
+pub(super) struct Typed {
+    pub(super) datum: Datum,
+    pub(super) kind: ColumnType,
 }
 
 impl Computation {
@@ -68,23 +68,41 @@ fn evaluate(
             }
             Ok(None)
         }
+        Expression::Assigned(inner, of) => {
+            let Some(Typed { datum, kind }) = evaluate(inner, of, inputs)? else { return Ok(None) };
+            let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?.storable(of)?;
+            Ok(Some(Typed { datum, kind: of.kind }))
+        }
+        Expression::Upserted { is_there, new, kept } => {
+            let says =
+                |position: usize| inputs.read.get(position).is_some_and(|said| said.as_deref() == Some("t"));
+            if says(is_there + 1) {
+                return Err(has_triggers(column));
+            }
+            evaluate(if says(*is_there) { new } else { kept }, column, inputs)
+        }
         Expression::Negated(inner) => {
-            let Some(Typed { datum, kind }) = evaluate(inner, column, inputs)? else { return Ok(None) };
-            let datum = match datum {
-                Datum::Integer(number) => within(number.checked_neg(), kind)?,
-                Datum::Real(number) => Datum::Real(-number),
-                Datum::Double(number) => Datum::Double(-number),
-                Datum::Numeric(number) => Datum::Numeric(number.negated()),
-                Datum::Text(_)
-                | Datum::Bytes(_)
-                | Datum::Uuid(_)
-                | Datum::Boolean(_)
-                | Datum::Date(_)
-                | Datum::Timestamp(_) => return Err(no_operator("-", column)),
-            };
-            Ok(Some(Typed { datum, kind }))
+            evaluate(inner, column, inputs)?.map(|value| negated(value, column)).transpose()
         }
     }
+}
+
+/// A number with the other sign.
+pub(super) fn negated(value: Typed, column: &Encryption) -> Result<Typed, SqlError> {
+    let Typed { datum, kind } = value;
+    let datum = match datum {
+        Datum::Integer(number) => within(number.checked_neg(), kind)?,
+        Datum::Real(number) => Datum::Real(-number),
+        Datum::Double(number) => Datum::Double(-number),
+        Datum::Numeric(number) => Datum::Numeric(number.negated()),
+        Datum::Text(_)
+        | Datum::Bytes(_)
+        | Datum::Uuid(_)
+        | Datum::Boolean(_)
+        | Datum::Date(_)
+        | Datum::Timestamp(_) => return Err(no_operator("-", column)),
+    };
+    Ok(Typed { datum, kind })
 }
 
 /// A value beside others of a column's type: a number beside numbers is of its own, others are of the column's.
@@ -120,38 +138,53 @@ fn kind_of(expression: &Expression) -> ColumnType {
         }
         Expression::Plain(_, of) if of.kind.is_integer() => ColumnType::BigInt,
         Expression::Plain(_, of) => of.kind,
-        Expression::Number(text, _) => match text.parse::<i64>() {
-            Ok(number) if i32::try_from(number).is_ok() => ColumnType::Integer,
-            Ok(_) => ColumnType::BigInt,
-            Err(_) => ColumnType::Numeric(None),
-        },
+        Expression::Number(text, _) => kind_of_digits(text),
         Expression::Arithmetic(_, left, right) => common(kind_of(left), kind_of(right)),
         Expression::Coalesce(parts) => {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
         }
         Expression::Negated(inner) => kind_of(inner),
+        Expression::Assigned(_, of) => of.kind,
+        Expression::Upserted { new, .. } => kind_of(new),
     }
 }
 
-/// A number in digits, in the first type that holds it; beside texts, the text of it.
-fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlError> {
-    let whole = text.parse::<i64>().ok();
-    let (datum, kind) = match whole {
-        Some(number) if i32::try_from(number).is_ok() => (Datum::Integer(number), ColumnType::Integer),
-        Some(number) => (Datum::Integer(number), ColumnType::BigInt),
-        None => {
-            let kind = ColumnType::Numeric(None);
-            (Datum::from_text(kind, text)?, kind)
-        }
-    };
-    if of.kind.is_number() {
-        return Ok(Typed { datum, kind });
+/// The first type that holds a number in digits.
+pub(crate) fn kind_of_digits(text: &str) -> ColumnType {
+    match text.parse::<i64>() {
+        Ok(number) if i32::try_from(number).is_ok() => ColumnType::Integer,
+        Ok(_) => ColumnType::BigInt,
+        Err(_) => ColumnType::Numeric(None),
     }
-    beside(Given { datum, kind }, of, inputs)
+}
+
+/// A number in digits, in the first type that holds it.
+pub(super) fn digits(text: &str) -> Result<Typed, SqlError> {
+    let kind = kind_of_digits(text);
+    Ok(Typed { datum: Datum::from_text(kind, text)?, kind })
+}
+
+/// The same; beside texts, the text of it.
+fn number(text: &str, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, SqlError> {
+    let found = digits(text)?;
+    if of.kind.is_number() {
+        return Ok(found);
+    }
+    beside(Given { datum: found.datum, kind: found.kind }, of, inputs)
 }
 
 fn out(how: &str) -> SqlError {
     SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {how}"))
+}
+
+/// What is inserted or updated in two steps is updated twice.
+fn has_triggers(column: &Encryption) -> SqlError {
+    let message = format!(
+        "column {} is encrypted: ON CONFLICT DO UPDATE does not compute it in a table with triggers on UPDATE, which would run twice",
+        column.label
+    );
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Use UPDATE, and INSERT where it finds no row.")
 }
 
 fn no_operator(operator: &str, column: &Encryption) -> SqlError {
@@ -166,7 +199,7 @@ fn no_operator(operator: &str, column: &Encryption) -> SqlError {
     .hint("Compute the value in the application.")
 }
 
-fn combine(
+pub(super) fn combine(
     operator: Arithmetic,
     left: &Typed,
     right: &Typed,
@@ -190,6 +223,10 @@ fn combine(
             let result = match operator {
                 Arithmetic::Plus => one.checked_add(*other),
                 Arithmetic::Minus => one.checked_sub(*other),
+                Arithmetic::Over | Arithmetic::Modulo if *other == 0 => return Err(by_zero()),
+                Arithmetic::Over => one.checked_div(*other),
+                // Of what is divided by -1 nothing is left.
+                Arithmetic::Modulo => Some(one.checked_rem(*other).unwrap_or(0)),
                 Arithmetic::Times | Arithmetic::Concatenated => one.checked_mul(*other),
             };
             Ok(Typed { datum: within(result, kind)?, kind })
@@ -200,22 +237,46 @@ fn combine(
             let result = match operator {
                 Arithmetic::Plus => one.plus(&other),
                 Arithmetic::Minus => one.plus(&other.negated()),
+                Arithmetic::Over => one.over(&other).ok_or_else(by_zero)?,
+                Arithmetic::Modulo => one.modulo(&other).ok_or_else(by_zero)?,
                 Arithmetic::Times | Arithmetic::Concatenated => one.times(&other),
             };
             Ok(Typed { datum: Datum::Numeric(result), kind: ColumnType::Numeric(None) })
         }
+        _ if operator == Arithmetic::Modulo => Err(no_operator()),
         (Datum::Real(one), Datum::Real(other)) => {
             let (one, other) = (f64::from(*one), f64::from(*other));
-            let result = compute(operator, one, other) as f32;
+            let result = compute(operator, one, other)? as f32;
             checked(operator, f64::from(result), one, other)?;
             Ok(Typed { datum: Datum::Real(result), kind: ColumnType::Real })
         }
         (one, other) => {
             let (one, other) = (double(one), double(other));
-            let result = checked(operator, compute(operator, one, other), one, other)?;
+            let result = checked(operator, compute(operator, one, other)?, one, other)?;
             Ok(Typed { datum: Datum::Double(result), kind: ColumnType::DoublePrecision })
         }
     }
+}
+
+/// The type that arithmetic on two types of numbers gives; none if there is no such operator.
+pub(crate) fn kind_of_arithmetic(
+    operator: Arithmetic,
+    left: ColumnType,
+    right: ColumnType,
+) -> Option<ColumnType> {
+    let is_exact = |kind: ColumnType| kind.is_integer() || matches!(kind, ColumnType::Numeric(_));
+    match (left, right) {
+        _ if operator == Arithmetic::Concatenated || !left.is_number() || !right.is_number() => None,
+        _ if left.is_integer() && right.is_integer() => Some(common(left, right)),
+        _ if is_exact(left) && is_exact(right) => Some(ColumnType::Numeric(None)),
+        _ if operator == Arithmetic::Modulo => None,
+        (ColumnType::Real, ColumnType::Real) => Some(ColumnType::Real),
+        _ => Some(ColumnType::DoublePrecision),
+    }
+}
+
+fn by_zero() -> SqlError {
+    SqlError::new("22012", "division by zero")
 }
 
 fn sign(operator: Arithmetic) -> &'static str {
@@ -223,11 +284,13 @@ fn sign(operator: Arithmetic) -> &'static str {
         Arithmetic::Plus => "+",
         Arithmetic::Minus => "-",
         Arithmetic::Times => "*",
+        Arithmetic::Over => "/",
+        Arithmetic::Modulo => "%",
         Arithmetic::Concatenated => "||",
     }
 }
 
-fn numeric(datum: &Datum) -> Option<Numeric> {
+pub(super) fn numeric(datum: &Datum) -> Option<Numeric> {
     match datum {
         Datum::Integer(number) => Some(Numeric::integer(*number)),
         Datum::Numeric(number) => Some(number.clone()),
@@ -236,7 +299,7 @@ fn numeric(datum: &Datum) -> Option<Numeric> {
 }
 
 /// A number as a double has it.
-fn double(datum: &Datum) -> f64 {
+pub(super) fn double(datum: &Datum) -> f64 {
     match datum {
         Datum::Integer(number) => *number as f64,
         Datum::Real(number) => f64::from(*number),
@@ -246,19 +309,29 @@ fn double(datum: &Datum) -> f64 {
     }
 }
 
-fn compute(operator: Arithmetic, left: f64, right: f64) -> f64 {
-    match operator {
+fn compute(operator: Arithmetic, left: f64, right: f64) -> Result<f64, SqlError> {
+    Ok(match operator {
         Arithmetic::Plus => left + right,
         Arithmetic::Minus => left - right,
-        Arithmetic::Times | Arithmetic::Concatenated => left * right,
-    }
+        Arithmetic::Over if right == 0.0 && !left.is_nan() => return Err(by_zero()),
+        Arithmetic::Over => left / right,
+        Arithmetic::Times | Arithmetic::Modulo | Arithmetic::Concatenated => left * right,
+    })
 }
 
 /// A result that is infinite or zero where its operands do not say so has left its type.
 fn checked(operator: Arithmetic, result: f64, left: f64, right: f64) -> Result<f64, SqlError> {
-    if result.is_infinite() && left.is_finite() && right.is_finite() {
+    let is_out = match operator {
+        Arithmetic::Over => left.is_finite(),
+        _ => left.is_finite() && right.is_finite(),
+    };
+    if result.is_infinite() && is_out {
         return Err(out("overflow"));
     }
-    let lost = operator == Arithmetic::Times && result == 0.0 && left != 0.0 && right != 0.0;
-    if lost { Err(out("underflow")) } else { Ok(result) }
+    let lost = match operator {
+        Arithmetic::Times => right != 0.0,
+        Arithmetic::Over => right.is_finite(),
+        _ => false,
+    };
+    if lost && result == 0.0 && left != 0.0 { Err(out("underflow")) } else { Ok(result) }
 }

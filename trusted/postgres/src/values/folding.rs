@@ -1,11 +1,12 @@
-//! Values of a column that are folded into one as they come: sums and means of groups of any size.
+//! Values of a column that are folded into one as they come: sums and means of groups of any size, and what is computed of them.
 
-use super::{bytea, not_sealed, opened};
+use super::arithmetic::Typed;
+use super::{bytea, not_sealed, opened, summed};
 use crate::catalog::Encryption;
 use crate::codec::{Datum, Members, NotAnArray, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::plan::Fold;
+use crate::plan::{Fold, Output, Summed, SummedPart};
 use arras_service::columns::Columns;
 use std::sync::Arc;
 
@@ -16,14 +17,30 @@ enum Total {
     Double(f64),
 }
 
-/// An array of sealed values, opened and folded as it comes.
-pub(crate) struct Folding {
+/// Values of one column, folded.
+struct One {
     fold: Fold,
     encryption: Arc<Encryption>,
-    binary: bool,
-    members: Members,
     total: Total,
     count: u64,
+}
+
+/// A part of what comes.
+enum Part {
+    Fold(One),
+    /// What the server has counted.
+    Count(Option<i64>),
+}
+
+/// An array of sealed values, opened and folded as it comes.
+pub(crate) struct Folding {
+    parts: Vec<Part>,
+    /// The part that comes.
+    at: usize,
+    binary: bool,
+    members: Members,
+    summed: Option<Arc<Summed>>,
+    encryption: Arc<Encryption>,
 }
 
 /// Why a fold ends.
@@ -39,14 +56,23 @@ impl From<NotAnArray> for Ended {
 }
 
 impl Folding {
-    /// Begins with the values of a column, in an array that comes in binary or as text.
-    pub(crate) fn new(fold: Fold, encryption: Arc<Encryption>, binary: bool) -> Self {
-        let total = match fold.kind(encryption.kind) {
-            ColumnType::Real => Total::Real(0.0),
-            ColumnType::DoublePrecision => Total::Double(0.0),
-            _ => Total::Exact(Numeric::integer(0)),
+    /// Begins with what is folded for a column of a result, in an array that comes in binary or as text; none if nothing is.
+    pub(crate) fn of(output: &Output, binary: bool) -> Option<Self> {
+        let (parts, summed, encryption) = match output {
+            Output::Plain | Output::PlainRest | Output::Sealed(_) => return None,
+            Output::Fold(fold, encryption) => {
+                (vec![Part::Fold(One::new(*fold, encryption.clone()))], None, encryption.clone())
+            }
+            Output::Summed(summed) => {
+                let part = |part: &SummedPart| match part {
+                    SummedPart::Fold(fold, encryption) => Part::Fold(One::new(*fold, encryption.clone())),
+                    SummedPart::Count => Part::Count(None),
+                };
+                let parts = summed.parts.iter().map(part).collect();
+                (parts, Some(Arc::clone(summed)), summed.column.clone())
+            }
         };
-        Self { fold, encryption, binary, members: Members::new(binary), total, count: 0 }
+        Some(Self { parts, at: 0, binary, members: Members::new(binary), summed, encryption })
     }
 
     /// Adds what is whole of a piece of the array.
@@ -54,12 +80,21 @@ impl Folding {
     /// # Errors
     /// It is no array of values that were sealed for the column.
     pub(crate) fn read(&mut self, piece: &[u8], columns: &dyn Columns) -> Result<(), SqlError> {
-        let Self { encryption, binary, members, total, count, .. } = self;
+        let Self { parts, at, binary, members, summed, encryption } = self;
         let read = members.read(piece, &mut |member| {
-            let sealed = bytea(member, *binary).ok_or(Ended::NotAnArray)?;
-            total.add(&opened(&sealed, encryption, columns).map_err(Ended::Failed)?);
-            *count += 1;
-            Ok(())
+            let member = bytea(member, *binary).ok_or(Ended::NotAnArray)?;
+            if summed.is_some() && member.is_empty() {
+                *at += 1;
+                return Ok(());
+            }
+            match parts.get_mut(*at).ok_or(Ended::NotAnArray)? {
+                Part::Fold(one) => one.add(&member, columns).map_err(Ended::Failed),
+                Part::Count(count) => {
+                    let digits = std::str::from_utf8(&member).ok().and_then(|digits| digits.parse().ok());
+                    *count = Some(digits.ok_or(Ended::NotAnArray)?);
+                    Ok(())
+                }
+            }
         });
         read.map_err(|ended| match ended {
             Ended::NotAnArray => not_sealed(encryption),
@@ -67,27 +102,75 @@ impl Folding {
         })
     }
 
-    /// What the values come to; NULL where there are none.
+    /// What the values come to, and its type; NULL where there are none.
     ///
     /// # Errors
     /// The array is not whole; a sum leaves its type.
-    pub(crate) fn end(self) -> Result<Option<Datum>, SqlError> {
+    pub(crate) fn end(self) -> Result<Option<(Datum, ColumnType)>, SqlError> {
         self.members.end().map_err(|NotAnArray| not_sealed(&self.encryption))?;
+        if self.at + 1 != self.parts.len() {
+            return Err(not_sealed(&self.encryption));
+        }
+        self.whole()
+    }
+
+    /// The same where the array is NULL.
+    pub(crate) fn end_of_nothing(self) -> Result<Option<(Datum, ColumnType)>, SqlError> {
+        self.whole()
+    }
+
+    fn whole(self) -> Result<Option<(Datum, ColumnType)>, SqlError> {
+        let mut values = Vec::with_capacity(self.parts.len());
+        for part in self.parts {
+            values.push(match part {
+                Part::Fold(one) => one.end()?,
+                Part::Count(count) => {
+                    let kind = ColumnType::BigInt;
+                    count.map(|count| Typed { datum: Datum::Integer(count), kind })
+                }
+            });
+        }
+        let found = match &self.summed {
+            Some(summed) => summed::computed(summed, &values)?,
+            None => values.pop().flatten(),
+        };
+        Ok(found.map(|Typed { datum, kind }| (datum, kind)))
+    }
+}
+
+impl One {
+    fn new(fold: Fold, encryption: Arc<Encryption>) -> Self {
+        let total = match fold.kind(encryption.kind) {
+            ColumnType::Real => Total::Real(0.0),
+            ColumnType::DoublePrecision => Total::Double(0.0),
+            _ => Total::Exact(Numeric::integer(0)),
+        };
+        Self { fold, encryption, total, count: 0 }
+    }
+
+    fn add(&mut self, sealed: &[u8], columns: &dyn Columns) -> Result<(), SqlError> {
+        self.total.add(&opened(sealed, &self.encryption, columns)?);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn end(self) -> Result<Option<Typed>, SqlError> {
         if self.count == 0 {
             return Ok(None);
         }
         let kind = self.fold.kind(self.encryption.kind);
-        match (self.total, self.fold) {
-            (Total::Real(sum), _) => Ok(Some(Datum::Real(sum))),
-            (Total::Double(sum), Fold::Sum) => Ok(Some(Datum::Double(sum))),
+        let datum = match (self.total, self.fold) {
+            (Total::Real(sum), _) => Datum::Real(sum),
+            (Total::Double(sum), Fold::Sum) => Datum::Double(sum),
             #[allow(clippy::cast_precision_loss, reason = "PostgreSQL divides in this type, too")]
-            (Total::Double(sum), Fold::Average) => Ok(Some(Datum::Double(sum / self.count as f64))),
-            (Total::Exact(sum), Fold::Average) => Ok(Some(Datum::Numeric(sum.mean(self.count)))),
+            (Total::Double(sum), Fold::Average) => Datum::Double(sum / self.count as f64),
+            (Total::Exact(sum), Fold::Average) => Datum::Numeric(sum.mean(self.count)),
             (Total::Exact(sum), Fold::Sum) if kind == ColumnType::BigInt => {
-                Datum::from_text(kind, &sum.to_string()).map(Some)
+                Datum::from_text(kind, &sum.to_string())?
             }
-            (Total::Exact(sum), Fold::Sum) => Ok(Some(Datum::Numeric(sum))),
-        }
+            (Total::Exact(sum), Fold::Sum) => Datum::Numeric(sum),
+        };
+        Ok(Some(Typed { datum, kind }))
     }
 }
 

@@ -210,7 +210,12 @@ impl What {
     pub(super) fn terms(&self) -> usize {
         match self {
             Self::Sealed(encryption, true) => encryption.terms().count(),
-            Self::Sealed(_, false) | Self::Plain | Self::Rest | Self::Term | Self::Fold(..) => 0,
+            Self::Sealed(_, false)
+            | Self::Plain
+            | Self::Rest
+            | Self::Term
+            | Self::Fold(..)
+            | Self::Summed(_) => 0,
         }
     }
 }

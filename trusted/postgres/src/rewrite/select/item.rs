@@ -12,6 +12,7 @@ use crate::rewrite::comparison::common_term;
 use crate::rewrite::constant::constant;
 use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::{Relation, Scope};
+use crate::rewrite::spelling::is_table_query;
 use crate::rewrite::term::Term;
 use crate::text::{Lexemes, fold, quoted};
 use sqlparser::ast::{
@@ -214,8 +215,12 @@ impl Analysis<'_> {
         match mode {
             Mode::Top | Mode::Relation if merged == 0 || relations.len() == 1 => {
                 let bytes = self.bytes(&tokens);
+                let listed = texts.join(", ");
+                // `TABLE t` has no star.
+                let is_table = is_table_query(self.lexemes, tokens.start);
+                let text = if is_table { format!("SELECT {listed} FROM") } else { listed };
                 self.understand_tokens(tokens);
-                self.edits.replace(bytes, vec![Piece::Text(texts.join(", "))]);
+                self.edits.replace(bytes, vec![Piece::Text(text)]);
                 Ok(results)
             }
             Mode::Unread => {
@@ -256,12 +261,18 @@ impl Analysis<'_> {
             let name = alias.map(name_of).or(found.name);
             return Ok(ResultColumn { name, what: found.what });
         }
+        let shown = figured(expression);
+        if let Expr::Function(function) = expression
+            && let Some(what) = self.sum_or_default(function, scope, mode)?
+        {
+            return Ok(ResultColumn { name: Some(alias.map_or(shown, name_of)), what });
+        }
+        if let Some(what) = self.summed_item(expression, alias, (&shown, scope, mode))? {
+            return Ok(ResultColumn { name: Some(alias.map_or(shown, name_of)), what });
+        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| figured(expression), name_of);
-            if let Some(what) = self.sum_or_default(function, scope, mode)? {
-                return Ok(ResultColumn { name: Some(name), what });
-            }
             if let Some(what) = self.aggregate_item(function, &function_name, alias, scope, mode)? {
                 return Ok(ResultColumn { name: Some(name), what });
             }
@@ -329,7 +340,7 @@ impl Analysis<'_> {
     }
 
     /// An aggregate of an encrypted column.
-    fn aggregate_item(
+    pub(super) fn aggregate_item(
         &mut self,
         function: &Function,
         name: &str,
@@ -426,7 +437,7 @@ impl Analysis<'_> {
     }
 
     /// The token behind a function's call and its `FILTER` and `OVER`.
-    fn end_of_function(&self, function: &Function, at: usize) -> Option<usize> {
+    pub(super) fn end_of_function(&self, function: &Function, at: usize) -> Option<usize> {
         let mut end = self.lexemes.after_parentheses(at + 1)?;
         if function.filter.is_some() {
             self.lexemes.is_word(end, "filter").then_some(())?;

@@ -40,19 +40,24 @@ impl Analysis<'_> {
             // Its terms stay inside.
             (What::Sealed(encryption, _), _) => What::Sealed(encryption.clone(), false),
             (What::Fold(_, encryption), Mode::Relation | Mode::Unread) => {
-                let at = super::first_token(self.lexemes, expression);
-                return Err(self.unsupported(
-                    at,
-                    format!(
-                        "a sum of column {} is computed by the proxy, and the query around it reads it",
-                        encryption.label
-                    ),
-                    "Select the sum in the outermost query.",
-                ));
+                return Err(self.read_sum(expression, &encryption.label));
+            }
+            (What::Summed(summed), Mode::Relation | Mode::Unread) => {
+                return Err(self.read_sum(expression, &summed.column.label));
             }
             (What::Fold(fold, encryption), _) => What::Fold(*fold, encryption.clone()),
+            (What::Summed(summed), _) => What::Summed(std::sync::Arc::clone(summed)),
             (What::Plain | What::Rest | What::Term, _) => What::Plain,
         };
         Ok(Some(ResultColumn { name, what }))
+    }
+
+    /// That a query reads a sum which the proxy computes.
+    fn read_sum(&self, expression: &Expr, label: &str) -> SqlError {
+        self.unsupported(
+            super::first_token(self.lexemes, expression),
+            format!("a sum of column {label} is computed by the proxy, and the query around it reads it"),
+            "Select the sum in the outermost query.",
+        )
     }
 }

@@ -571,10 +571,6 @@ fn what_is_not_understood_is_refused_with_its_place() {
             "0A000 31: a name in Unicode escapes is not read where encrypted tables are",
         ),
         (
-            "SELECT id FROM (TABLE accounts) x",
-            "42601 23: a statement that names an encrypted table is not understood: Expected: (, found: accounts",
-        ),
-        (
             "SELECT sum(balance) AS s FROM accounts ORDER BY s",
             "0A000 49: \"s\" is computed of an encrypted column: ORDER BY cannot read it",
         ),
