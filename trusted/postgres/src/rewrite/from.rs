@@ -245,15 +245,7 @@ impl Analysis<'_> {
                 "Write FROM table AS alias.",
             ));
         }
-        let is_common = |table: &str| {
-            !self.changes && self.common.iter().any(|common| common.name.as_deref() == Some(table))
-        };
-        let view = match &names[..] {
-            [table] => self.catalog.is_view(None, table) && !is_common(table),
-            [schema, table] => self.catalog.is_view(Some(schema), table),
-            _ => false,
-        };
-        if view {
+        if self.names_view(&names) {
             return Err(self.of_view(first));
         }
         let there = match &names[..] {
@@ -298,6 +290,18 @@ impl Analysis<'_> {
             _ => false,
         };
         Ok(Relation { certain, ..relation })
+    }
+
+    /// Whether it is the name of a view that reads encrypted columns.
+    fn names_view(&self, names: &[String]) -> bool {
+        let is_common = |table: &str| {
+            !self.changes && self.common.iter().any(|common| common.name.as_deref() == Some(table))
+        };
+        match names {
+            [table] => self.catalog.is_view(None, table) && !is_common(table),
+            [schema, table] => self.catalog.is_view(Some(schema), table),
+            _ => false,
+        }
     }
 
     /// A view reads encrypted columns.

@@ -170,11 +170,8 @@ impl Analysis<'_> {
         mode: Mode<'_>,
     ) -> Result<Vec<ResultColumn>, SqlError> {
         let (mut results, mut texts) = (Vec::new(), Vec::new());
-        let merged: usize = relations
-            .iter()
-            .flat_map(|relation| relation.columns.iter().flatten())
-            .filter(|column| column.merged)
-            .count();
+        let columns = relations.iter().flat_map(|relation| relation.columns.iter().flatten());
+        let merged = columns.filter(|column| column.merged).count();
         let encrypted = relations.iter().any(|relation| relation.is_encrypted());
         for relation in relations {
             let qualifier =
