@@ -36,6 +36,8 @@ const COMMANDS_EACH: usize = 125;
 const DUPLICATE: i32 = 11000;
 /// And for a query that the schema refuses.
 const REFUSED: i32 = 291;
+/// The code of a sort by two arrays beside each other.
+const PARALLEL_ARRAYS: i32 = 2;
 /// The constraint of the plaintext, while the engine has one.
 const CONSTRAINT: &str = "constraint";
 
@@ -246,11 +248,17 @@ impl Twins {
         let hint = find.hint.and_then(|at| indexes.get(at)).map(|index| Bson::String(index.name.clone()));
         let documents = match found(&self.engine, query(find, hint)).await {
             Err(REFUSED) => return,
-            documents => documents.expect("documents"),
+            documents => documents,
         };
+        let expected = found(&self.plain, query(find, None)).await;
+        if expected == Err(PARALLEL_ARRAYS) {
+            // With a limit a sort may not have read as far as them.
+            assert!(find.limit.is_some() || documents == expected, "{documents:?}");
+            return;
+        }
+        let (documents, expected) = (documents.expect("documents"), expected.expect("documents"));
         let unlimited = Find { skip: 0, limit: None, sort: Document::new(), ..find.clone() };
         let matches = found(&self.plain, query(&unlimited, None)).await.expect("documents");
-        let expected = found(&self.plain, query(find, None)).await.expect("documents");
         assert_eq!(documents.len(), expected.len(), "as many");
         let sort = Sort::parse(&find.sort).expect("a sort");
         for (found, expected) in documents.iter().zip(&expected) {

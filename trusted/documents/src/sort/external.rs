@@ -49,6 +49,8 @@ pub struct Sorter {
     held_bytes: usize,
     share: Held,
     runs: Vec<Arc<dyn Run>>,
+    /// Values and place of the last of as many as are wanted: who is behind it is not.
+    last: Option<(Vec<Bson>, u64)>,
     due: Option<Due>,
 }
 
@@ -56,8 +58,8 @@ pub struct Sorter {
 enum Due {
     /// What is beyond those wanted is found, by finding the others.
     Cut { from: Merge, first: VecDeque<Keyed> },
-    /// That is let go.
-    LetGo(Vec<Source>),
+    /// That is let go; if that is little, so is the rest, or each further document would cost as much.
+    LetGo { sources: Vec<Source>, is_little: bool },
     /// What is held, or what many runs have, becomes a run.
     Write { from: Merge, run: Box<dyn RunWriter> },
 }
@@ -77,6 +79,7 @@ impl Sorter {
             held_bytes: 0,
             share,
             runs: Vec::new(),
+            last: None,
             due: None,
         }
     }
@@ -89,9 +92,13 @@ impl Sorter {
     pub fn push(&mut self, document: Document, place: u64) -> Result<bool, QueryError> {
         while self.advance()? {}
         let bytes = held_bytes(&document)?;
+        let values = self.sort.values(&document)?;
+        if self.last.as_ref().is_some_and(|last| self.is_behind((&values, place), last)) {
+            return Ok(false);
+        }
         self.held += 1;
         self.held_bytes = self.held_bytes.saturating_add(bytes);
-        self.chunk.push(Keyed { values: self.sort.values(&document)?, place, bytes, document });
+        self.chunk.push(Keyed { values, place, bytes, document });
         if self.chunk.len() >= CHUNK {
             self.close_chunk();
         }
@@ -104,6 +111,11 @@ impl Sorter {
             self.spill()?;
         }
         Ok(self.due.is_some())
+    }
+
+    fn is_behind(&self, (values, place): (&[Bson], u64), last: &(Vec<Bson>, u64)) -> bool {
+        let ordering = self.sort.compare_values(values, &last.0);
+        ordering.then_with(|| self.sort.compare_places(place, last.1)).is_gt()
     }
 
     fn close_chunk(&mut self) {
@@ -142,18 +154,15 @@ impl Sorter {
                     Ok(())
                 })?;
                 if ended || first.len() >= kept {
-                    self.held = first.len();
-                    self.held_bytes = first.iter().map(|keyed| keyed.bytes).sum();
-                    self.chunks.push(first);
-                    self.due = Some(Due::LetGo(from.sources));
+                    self.due = Some(self.cut(first, from.sources));
                 } else {
                     self.due = Some(Due::Cut { from, first });
                 }
             }
-            Due::LetGo(mut sources) => {
+            Due::LetGo { mut sources, is_little } => {
                 if sources.pop().is_some() {
-                    self.due = Some(Due::LetGo(sources));
-                } else if !self.share.fits(self.held_bytes) {
+                    self.due = Some(Due::LetGo { sources, is_little });
+                } else if !self.share.fits(self.held_bytes) || (is_little && self.workspace.spill.is_some()) {
                     self.spill()?;
                 }
             }
@@ -166,6 +175,18 @@ impl Sorter {
             }
         }
         Ok(self.due.is_some())
+    }
+
+    /// Keeps the first documents of those that were held.
+    fn cut(&mut self, first: VecDeque<Keyed>, sources: Vec<Source>) -> Due {
+        if let Some(last) = first.back().filter(|_| self.kept == Some(first.len())) {
+            self.last = Some((last.values.clone(), last.place));
+        }
+        let is_little = first.len() > self.held - self.held / 4;
+        self.held = first.len();
+        self.held_bytes = first.iter().map(|keyed| keyed.bytes).sum();
+        self.chunks.push(first);
+        Due::LetGo { sources, is_little }
     }
 
     /// Takes in a run that is whole. When there are many they become one.

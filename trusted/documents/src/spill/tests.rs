@@ -269,3 +269,31 @@ fn work_spills_when_others_leave_little_and_gives_back_what_it_had() {
         }
     }
 }
+
+#[test]
+fn a_limit_whose_documents_just_fit_costs_no_more_than_another() {
+    let next =
+        |place: i32, way: i32| doc! { "a": if way == 0 { place * 7919 % 20_011 } else { place * way } };
+    let bytes = held_bytes(&next(1, 1)).unwrap();
+    for way in [0, 1, -1] {
+        let documents: Vec<Document> = (0..20_000).map(|place| next(place, way)).collect();
+        let sort = Sort::parse(&doc! { "a": 1 }).unwrap();
+        let (workspace, heap) = small();
+        let workspace = Workspace { memory_bytes: 2000 * bytes, ..workspace };
+        let mut sorter = Sorter::new(sort.clone(), Some(2000), workspace);
+        let mut steps = 0;
+        for (place, document) in documents.iter().enumerate() {
+            let mut more = sorter.push(document.clone(), place as u64).unwrap();
+            while more {
+                more = sorter.advance().unwrap();
+                steps += 1;
+            }
+        }
+        let mut sorted = sorter.finish().unwrap();
+        let found: Vec<Document> = std::iter::from_fn(|| sorted.next().unwrap()).collect();
+        assert_eq!(found, sort.sort(documents).unwrap()[..2000], "{way}");
+        // Each document is moved about as often as it is let go of and written, a hundred at a time.
+        assert!(steps < 20_000 * 5 / 100, "{steps} steps, {way}");
+        assert!(heap.0.load(Ordering::SeqCst) < 15, "{way}");
+    }
+}

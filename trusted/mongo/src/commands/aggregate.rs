@@ -271,6 +271,8 @@ async fn run_over<C: arras_service::store::Cursor>(
     let waiting = Arc::new(());
     let turns = Turns::<C>::new(&waiting);
     let pause: Arc<dyn Pause> = turns.clone();
+    // The result outlives the work: it must not keep the turn that this ended in.
+    let mut result = Spool::new(workspace.clone(), "the result of an aggregation");
     let workspace = Workspace { pause: Some(pause), ..workspace };
     let computed = slices::on_own_thread(move || {
         let mut ended = false;
@@ -293,7 +295,6 @@ async fn run_over<C: arras_service::store::Cursor>(
             Ok(batch) => batch.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error)],
         });
-        let mut result = Spool::new(workspace.clone(), "the result of an aggregation");
         let documents = documents.map(|document| turns.go_on().and(document));
         for made in pipeline.stream_in(documents, &workspace) {
             turns.go_on()?;

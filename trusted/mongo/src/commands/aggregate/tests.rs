@@ -3,11 +3,11 @@
 use super::*;
 use arras_documents::sort::Sort;
 use arras_service::ServiceError;
-use arras_service::store::Cursor;
+use arras_service::store::{Cursor, Turn};
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Semaphore};
 
 /// What a store answers to a query, as its trait says: filter, sort, skip, limit.
 fn answer(query: &Query, documents: &[Document]) -> Vec<Document> {
@@ -114,6 +114,32 @@ fn pipelines_leave_the_threads_that_open_their_documents() {
         }
         assert_eq!(made.unwrap().get_i32("sum").unwrap(), 3);
     }
+}
+
+/// A store's one batch, where there is one turn, which this test alone takes.
+struct OneTurn(Vec<Document>);
+
+static THE_TURN: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
+
+impl Cursor for OneTurn {
+    async fn turn() -> Option<Turn> {
+        Arc::clone(&THE_TURN).acquire_owned().await.ok().map(Turn::new)
+    }
+
+    async fn next_batch(&mut self, _: usize, _: usize) -> Result<Vec<Document>, ServiceError> {
+        Ok(std::mem::take(&mut self.0))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_waits_to_be_asked_for_keeps_no_turn() {
+    let documents = (0..10).map(|a| doc! { "a": a }).collect();
+    let source = Batches::of_store(OneTurn(documents), Shape::Whole, None);
+    let group = Pipeline::parse(&[doc! { "$group": { "_id": "$a" } }]).unwrap();
+    let mut result = run_over(source, group, Workspace::default()).await.unwrap();
+    assert!(result.next().unwrap().is_some());
+    assert_eq!(THE_TURN.available_permits(), 1);
+    drop(result);
 }
 
 fn stage() -> impl Strategy<Value = Document> {
