@@ -138,18 +138,20 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// From one segment on, so many that they have `most` entries on average of the collection's, and at least one. `spilled` is how many
-    /// records there are, at most.
+    /// records there are, at most, of all collections.
     fn new(collection: u32, from: u64, most: u64, entries: u64, spilled: usize) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
         let count = (SEGMENTS as u64 * most).div_ceil(entries.max(1)).min(SEGMENTS as u64) as usize;
-        let records = 2 * (spilled / SEGMENTS * count) + RECORDS_MIN;
+        // Each record that is gathered says of an entry.
+        let records = 2 * (spilled.min(entries as usize) / SEGMENTS * count) + RECORDS_MIN;
         let range = first..SEGMENTS.min(first + count);
         Self { collection, range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
     }
 
-    /// Takes a record of the collection that has this table, unless it is void.
+    /// Takes a record of the collection that has this table, unless it is void or says of no entry.
     fn add(&mut self, record: &Record, table: &Table) {
-        if !self.range.contains(&segment_of(&record.stem)) || table.is_whole(&record.stem) {
+        let is_here = self.range.contains(&segment_of(&record.stem));
+        if !is_here || record.count == 0 || table.is_whole(&record.stem) {
             return;
         }
         self.left = self.left.and_then(|left| left.checked_sub(1));
@@ -307,6 +309,11 @@ mod tests {
             assert!(gathered.found.len() * FOUND_BYTES <= gathered.bytes, "{keyword}");
         }
         assert_eq!(gathered.beyond(), Some(gathered.bytes + FOUND_BYTES));
+        // Records of other collections take no room, nor do those that say of none.
+        let mut few = Gathered::new(1, 0, 2000, 3000, 1 << 23);
+        assert!(few.bytes <= (2 * 2000 + RECORDS_MIN) * FOUND_BYTES);
+        (0..10_000).for_each(|keyword| few.add(&Record { count: 0, ..record(1, keyword) }, &table));
+        assert_eq!((few.found.len(), few.beyond()), (0, None));
         let last = Gathered::new(0, SEGMENTS as u64 - 1, 2000, 0, 0);
         assert_eq!(last.range, SEGMENTS - 1..SEGMENTS);
     }

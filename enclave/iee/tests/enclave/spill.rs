@@ -7,7 +7,7 @@ use arras_primitives::uniform::{shuffle, uniform};
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
 use arras_schemes::bisen::query::{Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, PAIRS_MAX, Update};
+use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -23,7 +23,11 @@ fn word(number: u32) -> KeywordHash {
 
 /// A document that has these words once each.
 fn document(words: &[KeywordHash], name: [u8; 16]) -> Request {
-    let mut update = Update::new(0);
+    document_of(0, words, name)
+}
+
+fn document_of(collection: u32, words: &[KeywordHash], name: [u8; 16]) -> Request {
+    let mut update = Update::new(collection);
     let slot = update.document(DocumentAction::NewPublished, DocumentName(name), Facts::default()).unwrap();
     words.iter().for_each(|word| update.occurrences(slot, *word, &[0]).unwrap());
     Request::Update(update)
@@ -139,6 +143,49 @@ fn a_budget_as_small_as_there_is_is_enough_for_compaction() {
             assert_eq!(found(&mut host, ada, word(number)), Ok(1), "{number}");
         }
     }
+}
+
+#[test]
+fn a_small_collection_is_compacted_beside_one_of_which_much_is_spilled() {
+    let mut host = Host::with_memory(Disk::default(), 16 << 20).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    host.create(ada, "notes", 0);
+    for call in 0..4 {
+        let first = call * PAIRS_MAX as u32;
+        let words: Vec<KeywordHash> = (first..first + PAIRS_MAX as u32).map(word).collect();
+        assert_eq!(host.call(ada, document(&words, [call as u8; 16])), Reply::Updated, "{call}");
+    }
+    assert_eq!(host.call(ada, document_of(1, &[word(1), word(2)], [9; 16])), Reply::Updated);
+    let compact = Request::Compact { collection: 1, from: None, fence: Fence::default() };
+    assert_eq!(host.call(ada, compact), Reply::Compacted { next: None, read: 2, saved: 0 });
+}
+
+/// Where nothing is spilled, its keywords are in the table already.
+#[test]
+fn what_has_no_room_for_more_is_still_compacted() {
+    let mut host = Host::with_memory(Disk::default(), 16 << 20).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    let words: Vec<KeywordHash> = (0..6000).map(word).collect();
+    assert_eq!(host.call(ada, document(&words, [255; 16])), Reply::Updated);
+    let mut number = 0_u32;
+    loop {
+        let mut update = Update::new(0);
+        for _ in 0..DOCUMENTS_MAX {
+            number += 1;
+            let mut name = [0; 16];
+            name[..4].copy_from_slice(&number.to_le_bytes());
+            update.document(DocumentAction::NewPublished, DocumentName(name), Facts::default()).unwrap();
+        }
+        match host.call(ada, Request::Update(update)) {
+            Reply::Updated => {}
+            Reply::Refused(Refused::Memory { .. }) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let reply = host.call(ada, Request::Compact { collection: 0, from: None, fence: Fence::default() });
+    assert!(matches!(reply, Reply::Compacted { read: 1000.., .. }), "{reply:?}");
 }
 
 #[test]
