@@ -92,7 +92,7 @@ fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
     [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
 }
 
-const HEAD: &[u8] = b"arras bisen head 2";
+const HEAD: &[u8] = b"arras bisen head 3";
 
 impl Pieces {
     pub(crate) fn new(root: &Key) -> Self {
@@ -324,6 +324,7 @@ impl Enclave {
 mod tests {
     use super::*;
     use crate::{Channels, Iee};
+    use arras_primitives::prg::Prg;
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
     use arras_schemes::bisen::message::Settings;
     use arras_schemes::bisen::query::Padding;
@@ -391,6 +392,9 @@ mod tests {
                 assert!(one.is_some() && one == other);
             }
         }
+        // What an earlier build sealed means something else.
+        let earlier = pieces.0.seal(&head, b"arras bisen head 2", &mut Prg::new(&[1; 16]));
+        assert!(pieces.open_head(&earlier).is_err());
         let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [i64::MIN; 4] };
         let (_, others) = written(&root, state(&root, 100_000, &large));
         let lengths = |pieces: &[Vec<u8>]| pieces.iter().map(Vec::len).collect::<Vec<_>>();
