@@ -103,8 +103,7 @@ impl Enclave {
             return Ok(Reply::Compacted { next, read: 0, saved: 0 });
         }
         // Where nothing is spilled, the table has them all.
-        let are_new = self.core().state.spilled.is_some();
-        let growth = if are_new { keywords.len() * KEYWORD_BYTES } else { 0 };
+        let growth = keywords.len() * KEYWORD_BYTES * usize::from(self.core().state.spilled.is_some());
         let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
         self.core().fill.since += round_keywords(keywords.len());
         let fetch = Fetch::new(keywords.into_iter(), true, bound);
