@@ -372,6 +372,56 @@ fn a_checkpoint_from_before_counters_were_spilled_does_not_come_back() {
     assert_eq!(Host::with_counters(disk, COUNTERS).run(), Err(Fault::StateSetBack));
 }
 
+/// Wherever a run ends: before the head that spills, between it and the record that says so, behind that, or in a round of compaction.
+#[test]
+fn a_crash_at_any_message_of_a_spill_or_of_a_round_loses_nothing() {
+    let (mut host, ada) = filled(12);
+    let spills = |host: &Host| host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    let words = |number: u32| [word(0), word(2 * number + 1), word(2 * number + 2)];
+    let mut documents = 12;
+    let before = loop {
+        let before = host.disk.clone();
+        host.shape.clear();
+        assert_eq!(host.call(ada, document(&words(documents), [documents as u8; 16])), Reply::Updated);
+        if spills(&host) > 0 {
+            break before;
+        }
+        documents += 1;
+    };
+    let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };
+    for (request, is_update) in [(document(&words(documents), [documents as u8; 16]), true), (compact, false)]
+    {
+        let mut ended = false;
+        for after in 0..200 {
+            let mut host = Host::with_counters(before.clone(), COUNTERS);
+            host.crash_after = Some(after);
+            ended = host.attempt(ADMINISTRATOR, request.clone()).unwrap().is_some();
+            let mut host = Host::with_counters(host.disk, COUNTERS).start();
+            let ada = host.connect(1, ADMINISTRATOR);
+            let there = found(&mut host, ada, word(2 * documents + 1)).unwrap();
+            assert!(there == usize::from(is_update) || is_update && !ended, "{after}");
+            for number in 0..documents {
+                assert_eq!(found(&mut host, ada, word(2 * number + 2)), Ok(1), "{number} after {after}");
+            }
+            assert_eq!(found(&mut host, ada, word(0)), Ok(documents as usize + there), "{after}");
+            // What comes next is given labels that nothing else has: the storage sees to that.
+            for next in 100..104 {
+                assert_eq!(host.call(ada, document(&words(next), [next as u8; 16])), Reply::Updated);
+            }
+            assert_eq!(found(&mut host, ada, word(0)), Ok(documents as usize + there + 4), "{after}");
+            let entries: u64 = 3 * (u64::from(documents) + there as u64 + 4);
+            let Reply::Opened(opened) = host.call(ada, Request::Open("mail".into())) else {
+                panic!("no reply")
+            };
+            assert_eq!(opened.entries, entries, "{after}");
+            if ended {
+                break;
+            }
+        }
+        assert!(ended, "it takes more messages");
+    }
+}
+
 #[test]
 fn entries_of_spilled_keywords_that_are_missing_are_noticed() {
     let (host, _) = filled(40);
