@@ -44,6 +44,8 @@ pub(crate) struct Head {
     /// Pieces from this one on are of what is spilled.
     pub(crate) loaded: u32,
     pub(crate) id: CheckpointId,
+    /// How often tables were spilled into these: no keyword has more records.
+    pub(crate) spills: u32,
 }
 
 impl Head {
@@ -264,7 +266,8 @@ impl Enclave {
             let generation = if spills { state.epochs + 1 } else { state.generation };
             let mut id = [0; 16];
             core.prg.fill(&mut id);
-            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id };
+            let times = state.spilled.map_or(0, |old| old.spills) + u32::from(spills);
+            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills: times };
             (head, generation, spills, state.rest(generation))
         };
         let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };

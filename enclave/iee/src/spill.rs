@@ -27,7 +27,7 @@ pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
 /// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
 
-/// Bytes of a keyword that is looked for, with what is found of it, about.
+/// Bytes of a keyword that is looked for, with some records that are found of it, about.
 const FOUND_BYTES: usize = 128;
 
 /// How finely the number of keywords in tables is looked at, and entries of a round of compaction: one in so many.
@@ -99,8 +99,7 @@ impl Fill {
 
     pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        let spilled = spilled.map_or(0, |head| head.records_max());
-        self.room = (self.spilled_max as usize).saturating_sub(spilled);
+        self.room = (self.spilled_max as usize).saturating_sub(spilled.map_or(0, |head| head.records_max()));
     }
 
     fn grain(&self) -> usize {
@@ -215,11 +214,11 @@ impl Enclave {
         let asked = {
             let core = &mut *self.core();
             let collection = core.state.collection(search.collection)?;
-            if core.state.spilled.is_none() {
-                return Ok(Arc::default());
-            }
+            let Some(head) = core.state.spilled else { return Ok(Arc::default()) };
             let stems = search.keywords.iter().map(|keyword| collection.stem(keyword)).collect();
-            let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held, share)?;
+            // Of a list of records as many bytes may be free as it has.
+            let each = FOUND_BYTES + head.spills as usize * 2 * size_of::<(u32, u32)>();
+            let reserved = core.make_room(1024 + search.keywords.len() * each + held, share)?;
             let asked = Arc::new(Asked { stems, _reserved: reserved, found: OnceLock::new() });
             core.readings.waiting.retain(|asked| asked.strong_count() > 0);
             core.readings.waiting.push(Arc::downgrade(&asked));

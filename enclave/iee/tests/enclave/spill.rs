@@ -214,6 +214,32 @@ fn searches_that_wait_for_a_reading_count_with_their_formulas() {
     assert!((64..clients as usize * CLIENT_REQUESTS_MAX).contains(&refused), "{refused}");
 }
 
+/// A keyword may have a record for each time that tables were spilled.
+#[test]
+fn searches_that_wait_for_a_reading_count_with_all_that_may_be_found() {
+    let (mut host, ada) = filled(250);
+    let spills = host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    assert!(spills > 40, "{spills}");
+    assert_eq!(found(&mut host, ada, word(0)), Ok(250));
+    let mut host = Host::with_memory(host.disk, 16 << 20).start();
+    host.lie = Some(Box::new(|incoming| match incoming {
+        Incoming::Loaded { .. } => Vec::new(),
+        other => vec![other],
+    }));
+    let search = any_of((0..256).map(word).collect());
+    let mut taken = 0;
+    for number in 1..=128 {
+        let client = host.connect(number, ADMINISTRATOR);
+        for _ in 0..CLIENT_REQUESTS_MAX {
+            taken += usize::from(host.try_call(client, Request::Search(search.clone())).unwrap().is_none());
+        }
+    }
+    assert!(
+        taken > 1 && taken * search.keywords.len() * spills * 8 < 16 << 20,
+        "{taken} after {spills} spills"
+    );
+}
+
 #[test]
 fn calls_of_known_keywords_do_not_each_need_a_checkpoint() {
     let (mut host, ada) = filled(40);
