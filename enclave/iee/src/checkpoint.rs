@@ -44,6 +44,8 @@ pub(crate) struct Head {
     /// Pieces from this one on are of what is spilled.
     pub(crate) loaded: u32,
     pub(crate) id: CheckpointId,
+    /// How often tables were spilled into these: no keyword has more records.
+    pub(crate) spills: u32,
 }
 
 impl Head {
@@ -92,7 +94,7 @@ fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
     [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
 }
 
-const HEAD: &[u8] = b"arras bisen head 2";
+const HEAD: &[u8] = b"arras bisen head 3";
 
 impl Pieces {
     pub(crate) fn new(root: &Key) -> Self {
@@ -264,7 +266,8 @@ impl Enclave {
             let generation = if spills { state.epochs + 1 } else { state.generation };
             let mut id = [0; 16];
             core.prg.fill(&mut id);
-            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id };
+            let times = state.spilled.map_or(0, |old| old.spills) + u32::from(spills);
+            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills: times };
             (head, generation, spills, state.rest(generation))
         };
         let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };
@@ -324,6 +327,7 @@ impl Enclave {
 mod tests {
     use super::*;
     use crate::{Channels, Iee};
+    use arras_primitives::prg::Prg;
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
     use arras_schemes::bisen::message::Settings;
     use arras_schemes::bisen::query::Padding;
@@ -391,6 +395,9 @@ mod tests {
                 assert!(one.is_some() && one == other);
             }
         }
+        // What an earlier build sealed means something else.
+        let earlier = pieces.0.seal(&head, b"arras bisen head 2", &mut Prg::new(&[1; 16]));
+        assert!(pieces.open_head(&earlier).is_err());
         let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [i64::MIN; 4] };
         let (_, others) = written(&root, state(&root, 100_000, &large));
         let lengths = |pieces: &[Vec<u8>]| pieces.iter().map(Vec::len).collect::<Vec<_>>();

@@ -102,7 +102,8 @@ impl Enclave {
         if keywords.is_empty() {
             return Ok(Reply::Compacted { next, read: 0, saved: 0 });
         }
-        let growth = keywords.len() * KEYWORD_BYTES;
+        // Where nothing is spilled, the table has them all.
+        let growth = keywords.len() * KEYWORD_BYTES * usize::from(self.core().state.spilled.is_some());
         let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
         self.core().fill.since += round_keywords(keywords.len());
         let fetch = Fetch::new(keywords.into_iter(), true, bound);

@@ -27,7 +27,7 @@ pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
 /// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
 
-/// Bytes of a keyword that is looked for, with what is found of it, about.
+/// Bytes of a keyword that is looked for, with some records that are found of it, about.
 const FOUND_BYTES: usize = 128;
 
 /// How finely the number of keywords in tables is looked at, and entries of a round of compaction: one in so many.
@@ -99,8 +99,7 @@ impl Fill {
 
     pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        let spilled = spilled.map_or(0, |head| head.records_max());
-        self.room = (self.spilled_max as usize).saturating_sub(spilled);
+        self.room = (self.spilled_max as usize).saturating_sub(spilled.map_or(0, |head| head.records_max()));
     }
 
     fn grain(&self) -> usize {
@@ -138,18 +137,20 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// From one segment on, so many that they have `most` entries on average of the collection's, and at least one. `spilled` is how many
-    /// records there are, at most.
+    /// records there are, at most, of all collections.
     fn new(collection: u32, from: u64, most: u64, entries: u64, spilled: usize) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
         let count = (SEGMENTS as u64 * most).div_ceil(entries.max(1)).min(SEGMENTS as u64) as usize;
-        let records = 2 * (spilled / SEGMENTS * count) + RECORDS_MIN;
+        // Each record that is gathered says of an entry.
+        let records = 2 * (spilled.min(entries as usize) / SEGMENTS * count) + RECORDS_MIN;
         let range = first..SEGMENTS.min(first + count);
         Self { collection, range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
     }
 
-    /// Takes a record of the collection that has this table, unless it is void.
+    /// Takes a record of the collection that has this table, unless it is void or says of no entry.
     fn add(&mut self, record: &Record, table: &Table) {
-        if !self.range.contains(&segment_of(&record.stem)) || table.is_whole(&record.stem) {
+        let is_here = self.range.contains(&segment_of(&record.stem));
+        if !is_here || record.count == 0 || table.is_whole(&record.stem) {
             return;
         }
         self.left = self.left.and_then(|left| left.checked_sub(1));
@@ -213,11 +214,11 @@ impl Enclave {
         let asked = {
             let core = &mut *self.core();
             let collection = core.state.collection(search.collection)?;
-            if core.state.spilled.is_none() {
-                return Ok(Arc::default());
-            }
+            let Some(head) = core.state.spilled else { return Ok(Arc::default()) };
             let stems = search.keywords.iter().map(|keyword| collection.stem(keyword)).collect();
-            let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held, share)?;
+            // Of a list of records as many bytes may be free as it has.
+            let each = FOUND_BYTES + head.spills as usize * 2 * size_of::<(u32, u32)>();
+            let reserved = core.make_room(1024 + search.keywords.len() * each + held, share)?;
             let asked = Arc::new(Asked { stems, _reserved: reserved, found: OnceLock::new() });
             core.readings.waiting.retain(|asked| asked.strong_count() > 0);
             core.readings.waiting.push(Arc::downgrade(&asked));
@@ -307,6 +308,11 @@ mod tests {
             assert!(gathered.found.len() * FOUND_BYTES <= gathered.bytes, "{keyword}");
         }
         assert_eq!(gathered.beyond(), Some(gathered.bytes + FOUND_BYTES));
+        // Records of other collections take no room, nor do those that say of none.
+        let mut few = Gathered::new(1, 0, 2000, 3000, 1 << 23);
+        assert!(few.bytes <= (2 * 2000 + RECORDS_MIN) * FOUND_BYTES);
+        (0..10_000).for_each(|keyword| few.add(&Record { count: 0, ..record(1, keyword) }, &table));
+        assert_eq!((few.found.len(), few.beyond()), (0, None));
         let last = Gathered::new(0, SEGMENTS as u64 - 1, 2000, 0, 0);
         assert_eq!(last.range, SEGMENTS - 1..SEGMENTS);
     }

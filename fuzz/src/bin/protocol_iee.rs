@@ -58,7 +58,7 @@ fuzz_target!(init: seed(seeds), |bytes: &[u8]| {
     }
     if let Ok(ask) = Ask::decode(bytes) {
         if let Request::Search(search) = &ask.request {
-            let _ = search.check();
+            let _ = (search.check(), search.depth());
         }
         assert!(Ask::decode(&ask.encode()).is_ok());
     }

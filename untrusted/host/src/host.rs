@@ -64,10 +64,10 @@ pub enum HostError {
     Evidence(io::Error),
 }
 
-/// Evidence is renewed so often.
-const RENEWAL: Duration = Duration::from_secs(10 * 60);
+/// Evidence is renewed so often, in seconds of the clock by which clients judge its age: that goes on while the machine sleeps, and may be set.
+const RENEWAL: u64 = 10 * 60;
 
-/// The enclave is told the time so often, whatever else happens.
+/// The enclave is told the time so often, whatever else happens; and the clock looked at.
 const TICK: Duration = Duration::from_secs(10);
 
 /// What a client has to do with the enclave.
@@ -233,10 +233,16 @@ async fn attest(
     public: Blob,
     answers: mpsc::UnboundedSender<Incoming>,
     failures: mpsc::UnboundedSender<HostError>,
+    clock: impl Fn() -> u64,
 ) {
-    let mut renewing = interval(RENEWAL);
+    let (mut ticking, mut renewed) = (interval(TICK), None::<u64>);
     loop {
-        renewing.tick().await;
+        ticking.tick().await;
+        let now = clock();
+        if renewed.is_some_and(|renewed| now.abs_diff(renewed) < RENEWAL) {
+            continue;
+        }
+        renewed = Some(now);
         let (attester, question) = (Arc::clone(&attester), question.clone());
         let evidence = spawn_blocking(move || attester.attest(&question)).await;
         // Whoever would hear of it has ended, if sending fails.
@@ -328,6 +334,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
                     public,
                     self.answers.clone(),
                     self.failures.clone(),
+                    now,
                 ));
             }
         }
@@ -373,17 +380,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn evidence_is_renewed() {
+    async fn evidence_is_renewed_by_the_clock_that_tells_its_age() {
         let ((answers, mut answered), (failures, _failed)) =
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let question = Question { binding: [0; 32], debug: false, version: 1 };
         let begun = tokio::time::Instant::now();
-        tokio::spawn(attest(Arc::new(Vouching), question, vec![0x30, 0].into(), answers, failures));
-        for renewal in 0..3 {
+        let asleep = Arc::new(AtomicU32::new(0));
+        let slept = Arc::clone(&asleep);
+        let clock = move || begun.elapsed().as_secs() + u64::from(slept.load(Ordering::Relaxed));
+        tokio::spawn(attest(Arc::new(Vouching), question, vec![0x30, 0].into(), answers, failures, clock));
+        let mut renewed = async || {
             let Some(Incoming::Certificate(certificate)) = answered.recv().await else {
                 panic!("no certificate")
             };
-            assert!(certificate.len() > 300 && begun.elapsed() >= RENEWAL * renewal);
+            assert!(certificate.len() > 300);
+            begun.elapsed()
+        };
+        assert!(renewed().await < TICK);
+        for renewal in 1..3 {
+            let due = Duration::from_secs(RENEWAL * renewal);
+            assert!((due..due + TICK * 2).contains(&renewed().await));
         }
+        // The machine was asleep meanwhile.
+        let before = begun.elapsed();
+        asleep.store(2 * 60 * 60, Ordering::Relaxed);
+        assert!(renewed().await <= before + TICK * 2);
     }
 }

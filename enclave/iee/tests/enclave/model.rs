@@ -301,7 +301,7 @@ impl World {
         };
         let exact: BTreeSet<u8> = found(&mut self.host, self.client, search.clone());
         for ranking in [Ranking::TfIdf, Ranking::Bm25] {
-            let search = Search { ranking, ..search.clone() };
+            let search = search.clone().ranked_by(ranking);
             assert_eq!(found(&mut self.host, self.client, search), exact, "ranking leaves nothing out");
         }
         exact

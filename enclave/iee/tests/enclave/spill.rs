@@ -7,7 +7,7 @@ use arras_primitives::uniform::{shuffle, uniform};
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
 use arras_schemes::bisen::query::{Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, PAIRS_MAX, Update};
+use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -23,7 +23,11 @@ fn word(number: u32) -> KeywordHash {
 
 /// A document that has these words once each.
 fn document(words: &[KeywordHash], name: [u8; 16]) -> Request {
-    let mut update = Update::new(0);
+    document_of(0, words, name)
+}
+
+fn document_of(collection: u32, words: &[KeywordHash], name: [u8; 16]) -> Request {
+    let mut update = Update::new(collection);
     let slot = update.document(DocumentAction::NewPublished, DocumentName(name), Facts::default()).unwrap();
     words.iter().for_each(|word| update.occurrences(slot, *word, &[0]).unwrap());
     Request::Update(update)
@@ -142,6 +146,49 @@ fn a_budget_as_small_as_there_is_is_enough_for_compaction() {
 }
 
 #[test]
+fn a_small_collection_is_compacted_beside_one_of_which_much_is_spilled() {
+    let mut host = Host::with_memory(Disk::default(), 16 << 20).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    host.create(ada, "notes", 0);
+    for call in 0..4 {
+        let first = call * PAIRS_MAX as u32;
+        let words: Vec<KeywordHash> = (first..first + PAIRS_MAX as u32).map(word).collect();
+        assert_eq!(host.call(ada, document(&words, [call as u8; 16])), Reply::Updated, "{call}");
+    }
+    assert_eq!(host.call(ada, document_of(1, &[word(1), word(2)], [9; 16])), Reply::Updated);
+    let compact = Request::Compact { collection: 1, from: None, fence: Fence::default() };
+    assert_eq!(host.call(ada, compact), Reply::Compacted { next: None, read: 2, saved: 0 });
+}
+
+/// Where nothing is spilled, its keywords are in the table already.
+#[test]
+fn what_has_no_room_for_more_is_still_compacted() {
+    let mut host = Host::with_memory(Disk::default(), 16 << 20).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    let words: Vec<KeywordHash> = (0..6000).map(word).collect();
+    assert_eq!(host.call(ada, document(&words, [255; 16])), Reply::Updated);
+    let mut number = 0_u32;
+    loop {
+        let mut update = Update::new(0);
+        for _ in 0..DOCUMENTS_MAX {
+            number += 1;
+            let mut name = [0; 16];
+            name[..4].copy_from_slice(&number.to_le_bytes());
+            update.document(DocumentAction::NewPublished, DocumentName(name), Facts::default()).unwrap();
+        }
+        match host.call(ada, Request::Update(update)) {
+            Reply::Updated => {}
+            Reply::Refused(Refused::Memory { .. }) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let reply = host.call(ada, Request::Compact { collection: 0, from: None, fence: Fence::default() });
+    assert!(matches!(reply, Reply::Compacted { read: 1000.., .. }), "{reply:?}");
+}
+
+#[test]
 fn searches_that_wait_for_a_reading_count_with_their_formulas() {
     let (host, _) = filled(40);
     let mut host = Host::with_memory(host.disk, 16 << 20).start();
@@ -165,6 +212,32 @@ fn searches_that_wait_for_a_reading_count_with_their_formulas() {
     }
     // About 100 KB each.
     assert!((64..clients as usize * CLIENT_REQUESTS_MAX).contains(&refused), "{refused}");
+}
+
+/// A keyword may have a record for each time that tables were spilled.
+#[test]
+fn searches_that_wait_for_a_reading_count_with_all_that_may_be_found() {
+    let (mut host, ada) = filled(250);
+    let spills = host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    assert!(spills > 40, "{spills}");
+    assert_eq!(found(&mut host, ada, word(0)), Ok(250));
+    let mut host = Host::with_memory(host.disk, 16 << 20).start();
+    host.lie = Some(Box::new(|incoming| match incoming {
+        Incoming::Loaded { .. } => Vec::new(),
+        other => vec![other],
+    }));
+    let search = any_of((0..256).map(word).collect());
+    let mut taken = 0;
+    for number in 1..=128 {
+        let client = host.connect(number, ADMINISTRATOR);
+        for _ in 0..CLIENT_REQUESTS_MAX {
+            taken += usize::from(host.try_call(client, Request::Search(search.clone())).unwrap().is_none());
+        }
+    }
+    assert!(
+        taken > 1 && taken * search.keywords.len() * spills * 8 < 16 << 20,
+        "{taken} after {spills} spills"
+    );
 }
 
 #[test]
@@ -323,6 +396,56 @@ fn a_checkpoint_from_before_counters_were_spilled_does_not_come_back() {
     assert!(log(&host.disk));
     let disk = Disk { state: kept, ..host.disk.clone() };
     assert_eq!(Host::with_counters(disk, COUNTERS).run(), Err(Fault::StateSetBack));
+}
+
+/// Wherever a run ends: before the head that spills, between it and the record that says so, behind that, or in a round of compaction.
+#[test]
+fn a_crash_at_any_message_of_a_spill_or_of_a_round_loses_nothing() {
+    let (mut host, ada) = filled(12);
+    let spills = |host: &Host| host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    let words = |number: u32| [word(0), word(2 * number + 1), word(2 * number + 2)];
+    let mut documents = 12;
+    let before = loop {
+        let before = host.disk.clone();
+        host.shape.clear();
+        assert_eq!(host.call(ada, document(&words(documents), [documents as u8; 16])), Reply::Updated);
+        if spills(&host) > 0 {
+            break before;
+        }
+        documents += 1;
+    };
+    let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };
+    for (request, is_update) in [(document(&words(documents), [documents as u8; 16]), true), (compact, false)]
+    {
+        let mut ended = false;
+        for after in 0..200 {
+            let mut host = Host::with_counters(before.clone(), COUNTERS);
+            host.crash_after = Some(after);
+            ended = host.attempt(ADMINISTRATOR, request.clone()).unwrap().is_some();
+            let mut host = Host::with_counters(host.disk, COUNTERS).start();
+            let ada = host.connect(1, ADMINISTRATOR);
+            let there = found(&mut host, ada, word(2 * documents + 1)).unwrap();
+            assert!(there == usize::from(is_update) || is_update && !ended, "{after}");
+            for number in 0..documents {
+                assert_eq!(found(&mut host, ada, word(2 * number + 2)), Ok(1), "{number} after {after}");
+            }
+            assert_eq!(found(&mut host, ada, word(0)), Ok(documents as usize + there), "{after}");
+            // What comes next is given labels that nothing else has: the storage sees to that.
+            for next in 100..104 {
+                assert_eq!(host.call(ada, document(&words(next), [next as u8; 16])), Reply::Updated);
+            }
+            assert_eq!(found(&mut host, ada, word(0)), Ok(documents as usize + there + 4), "{after}");
+            let entries: u64 = 3 * (u64::from(documents) + there as u64 + 4);
+            let Reply::Opened(opened) = host.call(ada, Request::Open("mail".into())) else {
+                panic!("no reply")
+            };
+            assert_eq!(opened.entries, entries, "{after}");
+            if ended {
+                break;
+            }
+        }
+        assert!(ended, "it takes more messages");
+    }
 }
 
 #[test]

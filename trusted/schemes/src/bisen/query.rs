@@ -144,10 +144,9 @@ impl Search {
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
         let top_max = if self.ranking == Ranking::None { u32::MAX } else { TOP_MAX };
-        let listed: HashSet<&KeywordHash> = self.keywords.iter().collect();
         let fits = self.formula.len() <= STEPS_MAX
             && self.keywords.len() <= KEYWORDS_MAX
-            && listed.len() == self.keywords.len()
+            && self.keywords.iter().collect::<HashSet<_>>().len() == self.keywords.len()
             && usize::from(self.ranked) <= self.keywords.len()
             && self.filters.len() <= FILTERS_MAX
             && self.filters.iter().all(|filter| self.holds(filter))
