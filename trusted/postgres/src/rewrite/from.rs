@@ -254,7 +254,8 @@ impl Analysis<'_> {
             _ => false,
         };
         if view {
-            return Err(self.of_view(first));
+            let last = parts.last().and_then(|part| self.lexemes.position_of(part.span)).unwrap_or(first);
+            return Err(self.of_view(last));
         }
         let there = match &names[..] {
             [table] => self.catalog.table(None, table),
