@@ -52,6 +52,8 @@ const STATEMENTS: &[&str] = &[
     "INSERT INTO counters (id, total) VALUES (7, 9999999999) ON CONFLICT (id) DO UPDATE SET total = counters.total + 1",
     "INSERT INTO counters (id, tag) VALUES (7, 'a') ON CONFLICT (id) DO UPDATE SET total = counters.total + 1 RETURNING tag",
     "INSERT INTO counters (id, tag) VALUES (9, 'a') ON CONFLICT (id) DO UPDATE SET total = counters.total + 1",
+    "INSERT INTO counters (id, total) VALUES (7, 1) ON CONFLICT (id) DO UPDATE SET total = total + 1",
+    "INSERT INTO counters (id, total) VALUES (7, 1) ON CONFLICT (id) DO UPDATE SET total = counters.total + plain",
     "INSERT INTO counters (id, total) VALUES (7, 1) ON CONFLICT (nope) DO UPDATE SET total = counters.total + 1",
     "INSERT INTO counters (id, total) SELECT 7, 1 WHERE true ON CONFLICT (id) DO UPDATE SET total = counters.total + 1 RETURNING total",
     "BEGIN; INSERT INTO counters (id, total) VALUES (20, 1); INSERT INTO counters (id, total) VALUES (20, 1) ON CONFLICT (id) DO UPDATE SET total = counters.total + 1 RETURNING total; INSERT INTO counters (id, total) VALUES (20, 1) ON CONFLICT (id) DO UPDATE SET total = counters.total + 1 RETURNING total; SAVEPOINT s; INSERT INTO counters (id, total) VALUES (20, 1) ON CONFLICT (id) DO UPDATE SET total = counters.total + 1 RETURNING total; ROLLBACK TO s; UPDATE counters SET plain = 4 WHERE id = 20; INSERT INTO counters (id, total) VALUES (20, 1) ON CONFLICT (id) DO UPDATE SET total = counters.total + 1 RETURNING total; COMMIT",

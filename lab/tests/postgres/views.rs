@@ -23,6 +23,7 @@ const VIEWS: &str = "CREATE SCHEMA other; CREATE VIEW of_name AS SELECT id, name
     CREATE MATERIALIZED VIEW kept AS SELECT salary FROM people; \
     CREATE VIEW of_plain AS SELECT id, city, photo FROM people WHERE id > 0; \
     CREATE VIEW of_count AS SELECT count(*) AS people FROM people; \
+    CREATE VIEW other.people AS SELECT id, name FROM public.people; \
     CREATE VIEW of_of_plain AS SELECT city FROM of_plain";
 
 const REFUSED: &[&str] = &[
@@ -36,6 +37,7 @@ const REFUSED: &[&str] = &[
     "SELECT id FROM other.of_view WHERE id = 987654",
     "SELECT * FROM kept WHERE salary = 987654",
     "TABLE kept",
+    "SELECT id FROM other.people WHERE name = 'secret'",
     "SELECT p.id FROM people p JOIN of_name v ON v.name = 'secret'",
     "INSERT INTO of_name VALUES (2, 'secret')",
     "UPDATE of_name SET name = 'secret'",
@@ -71,6 +73,8 @@ async fn views_of_encrypted_columns_and_merges_are_refused() {
         "SELECT * FROM of_of_plain WHERE city <> 'x'",
         "UPDATE of_plain SET city = 'Rome' WHERE id = 1",
         "SELECT p.id FROM people p JOIN of_plain o ON o.id = p.id WHERE p.name = 'Ann' AND o.city = 'Rome'",
+        "UPDATE people SET name = 'Bea' WHERE id = 1 RETURNING name",
+        "SELECT id, name FROM people WHERE name = 'Bea'",
         "REFRESH MATERIALIZED VIEW kept",
         "DROP MATERIALIZED VIEW kept",
         "DROP VIEW of_name, of_all",

@@ -98,9 +98,13 @@ impl Catalog {
         Self { sensitive: self.sensitive.with(names), views, ..self }
     }
 
-    /// Is there a view of that name that reads encrypted columns?
+    /// Is there a view of that name that reads encrypted columns? Without a schema a declared table's name means the table.
     pub(crate) fn is_view(&self, schema: Option<&str>, name: &str) -> bool {
-        self.views.iter().any(|(of, view)| view == name && schema.is_none_or(|schema| of == schema))
+        let is_table = |key: &(String, String)| key.1 == name && !self.views.contains(key);
+        match schema {
+            None if self.schema.tables.keys().any(is_table) => false,
+            _ => self.views.iter().any(|(of, view)| view == name && schema.is_none_or(|schema| of == schema)),
+        }
     }
 
     /// What is wrong with a table of that name.

@@ -1,6 +1,7 @@
 //! PostgreSQL's `numeric`: decimals of any length, NaN and the infinities.
 
 use crate::error::{SqlError, sqlstate};
+use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};
 use std::cmp::Ordering;
 use std::fmt;
@@ -258,16 +259,29 @@ impl Numeric {
 
     /// Rounded to so many digits behind the point, or before it.
     pub(crate) fn rounded_to(&self, digits: i32) -> Self {
-        let digits = digits.clamp(-2_000, 2_000);
+        let digits = i64::from(digits).clamp(-MAX_WHOLE_DIGITS, i64::from(MAX_SCALE));
         let Self::Finite { unscaled, scale } = self else { return self.clone() };
         match u32::try_from(digits) {
             Ok(digits) => self.rescaled(digits),
             Err(_) => {
-                let by = power_of_ten(digits.unsigned_abs());
+                let by = power_of_ten(u32::try_from(-digits).unwrap_or(0));
                 let whole = divided(unscaled, &(&by * power_of_ten(*scale)));
                 Self::Finite { unscaled: whole * by, scale: 0 }
             }
         }
+    }
+
+    /// The number as PostgreSQL keeps it: rounded to the digits behind the point that it has room for; none of too many before it.
+    pub(crate) fn kept(self) -> Option<Self> {
+        let Self::Finite { unscaled, scale } = &self else { return Some(self) };
+        if *scale > MAX_SCALE {
+            return self.rescaled(MAX_SCALE).kept();
+        }
+        // So many bits are fewer digits.
+        let is_short = unscaled.bit_len() < 3 * usize::try_from(MAX_WHOLE_DIGITS).unwrap_or(0);
+        let least = || power_of_ten(u32::try_from(MAX_WHOLE_DIGITS).unwrap_or(0) + scale);
+        let fits = is_short || (-least() < *unscaled && *unscaled < least());
+        fits.then_some(self)
     }
 
     /// The weight of the first digit of four, and that digit; zero has none.

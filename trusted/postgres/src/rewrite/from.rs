@@ -246,7 +246,8 @@ impl Analysis<'_> {
             ));
         }
         if self.names_view(&names) {
-            return Err(self.of_view(first));
+            let last = parts.last().and_then(|part| self.lexemes.position_of(part.span));
+            return Err(self.of_view(last.unwrap_or(first)));
         }
         let there = match &names[..] {
             [table] => self.catalog.table(None, table),

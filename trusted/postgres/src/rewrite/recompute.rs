@@ -121,6 +121,7 @@ impl Analysis<'_> {
         match expression {
             Expr::Nested(inner) => self.computable(inner, of, scope),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                self.require_row_named(expression, scope)?;
                 let found = self.reference(expression, scope)?;
                 let reference = match found.map(|reference| self.excluded_read(reference)) {
                     Some(Ok(excluded)) => return Ok(excluded),

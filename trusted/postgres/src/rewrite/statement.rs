@@ -167,9 +167,17 @@ fn reads_rows(statement: &Statement) -> bool {
 
 /// The first token that may be the name of a view of encrypted columns.
 fn view_in(lexemes: &Lexemes, catalog: &Catalog) -> Option<usize> {
+    let word = |at: usize| match lexemes.token(at) {
+        Some(Token::Word(word)) => Some(name_of(word)),
+        _ => None,
+    };
     let is_view = |at: &usize| {
-        matches!(lexemes.token(*at), Some(Token::Word(word)) if catalog.is_view(None, &name_of(word)))
-            && !is_keyword(lexemes, *at)
+        let before = at.checked_sub(2).filter(|_| matches!(lexemes.token(at - 1), Some(Token::Period)));
+        let schema = before.and_then(word);
+        let is_named = |name: String| {
+            catalog.is_view(None, &name) || schema.is_some_and(|schema| catalog.is_view(Some(&schema), &name))
+        };
+        word(*at).is_some_and(is_named) && !is_keyword(lexemes, *at)
     };
     (0..lexemes.list.len()).find(is_view)
 }

@@ -8,16 +8,17 @@ use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, constant};
 use super::edits::compact;
 use super::insert::Columns;
-use super::scope::Relation;
+use super::scope::{Relation, Scope};
 use super::write::{assigned, stored_forms};
 use crate::catalog::Encryption;
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::plan::{
     Computation, Expression, Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value, Verb,
 };
 use crate::text::{fold, quoted};
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, Ident, Insert, ObjectName, OnConflictAction, OnInsert, SetExpr, TableObject,
+    Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert, SetExpr,
+    TableObject,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -96,6 +97,18 @@ impl Analysis<'_> {
             _ => self.computable_constant(found, of),
         };
         Ok(inner.map(|inner| Expression::Assigned(Box::new(inner), of.clone())))
+    }
+
+    /// That a column is named with its row before it: the row that is there has it, and the one that was to be inserted.
+    pub(super) fn require_row_named(&self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        let (Expr::Identifier(identifier), Some(_)) = (expression, &self.upsert) else { return Ok(()) };
+        let name = fold(&identifier.value, identifier.quote_style.is_some());
+        if scope.relations.iter().all(|relation| relation.column(&name).is_none()) {
+            return Ok(());
+        }
+        let at = self.lexemes.position_of(identifier.span).unwrap_or(0);
+        let message = format!("column reference \"{name}\" is ambiguous");
+        Err(self.at(SqlError::new(sqlstate::AMBIGUOUS_COLUMN, message), at))
     }
 
     /// Notes that a value is computed with a column of the row that is there; false if that cannot be read.

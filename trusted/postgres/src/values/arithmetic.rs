@@ -241,6 +241,9 @@ pub(super) fn combine(
                 Arithmetic::Modulo => one.modulo(&other).ok_or_else(by_zero)?,
                 Arithmetic::Times | Arithmetic::Concatenated => one.times(&other),
             };
+            let overflow =
+                || SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format");
+            let result = result.kept().ok_or_else(overflow)?;
             Ok(Typed { datum: Datum::Numeric(result), kind: ColumnType::Numeric(None) })
         }
         _ if operator == Arithmetic::Modulo => Err(no_operator()),

@@ -99,9 +99,14 @@ impl SummedExpression {
             Self::Arithmetic(operator, left, right) => {
                 kind_of_arithmetic(*operator, left.kind(parts)?, right.kind(parts)?)
             }
-            Self::Negated(inner) => inner.kind(parts),
+            Self::Negated(inner) => inner.kind(parts).map(ColumnType::plain),
             Self::Coalesce(list) => {
                 let kinds = list.iter().map(|one| one.kind(parts)).collect::<Option<Vec<_>>>()?;
+                if let [first, rest @ ..] = &kinds[..]
+                    && rest.iter().all(|kind| kind == first)
+                {
+                    return Some(*first);
+                }
                 let widest = kinds.into_iter().map(|kind| Some((rank(kind)?, kind.plain())));
                 let widest = widest.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(rank, _)| *rank);
                 widest.map(|(_, kind)| kind)

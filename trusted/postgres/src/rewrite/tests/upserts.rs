@@ -31,7 +31,7 @@ fn a_row_that_is_there_is_locked_read_and_written() {
         ),
     )]);
     let rows = outcome(
-        "INSERT INTO public.accounts AS a (id, balance) VALUES (1, 2), (3, 4) ON CONFLICT (id) DO UPDATE SET (balance, memo) = (balance + a.id, 'x')",
+        "INSERT INTO public.accounts AS a (id, balance) VALUES (1, 2), (3, 4) ON CONFLICT (id) DO UPDATE SET (balance, memo) = (a.balance + a.id, 'x')",
     );
     assert!(rows.ends_with(&format!("; UPDATE public.accounts AS a SET {set} WHERE \"a\".ctid = ‹read 3›::tid AND \"a\".tableoid = ‹read 4›::oid")), "{rows}");
     assert!(rows.contains("(\"balance\", \"balance$eq\", \"balance$ord\", \"memo\") = (\"a\".\"balance\", \"a\".\"balance$eq\", \"a\".\"balance$ord\", ‹sealed x›)"), "{rows}");
@@ -45,9 +45,9 @@ fn what_cannot_be_computed_where_a_row_is_there_is_refused() {
         "(1, 2, 'a'), (3, 4, 'secret') ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + EXCLUDED.balance",
         // What is read has changed by then.
         "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + accounts.id, id = 5",
-        "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET (id, balance) = (5, accounts.balance + id)",
+        "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET (id, balance) = (5, accounts.balance + accounts.id)",
         "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + EXCLUDED.id",
-        "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET balance = balance + 1 RETURNING (SELECT count(*) FROM accounts)",
+        "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + 1 RETURNING (SELECT count(*) FROM accounts)",
         "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET balance = abs(EXCLUDED.balance)",
         "(1, 2, 'a') ON CONFLICT (id) DO UPDATE SET owner = accounts.owner || lower('Secret')",
     ] {
@@ -63,6 +63,20 @@ fn what_cannot_be_computed_where_a_row_is_there_is_refused() {
     ] {
         let found = outcome(statement);
         assert!(found.starts_with("0A000"), "{statement}: {found}");
+    }
+}
+
+#[test]
+fn a_column_is_named_with_its_row_before_it() {
+    for (value, place) in [
+        ("balance + 1", 91),
+        ("accounts.balance + id", 110),
+        ("accounts.balance + coalesce(\"balance\", 1)", 119),
+    ] {
+        let found = outcome(&format!(
+            "INSERT INTO accounts (id, balance) VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET balance = {value}"
+        ));
+        assert!(found.starts_with(&format!("42702 {place}: column reference \"")), "{value}: {found}");
     }
 }
 

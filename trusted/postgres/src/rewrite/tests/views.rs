@@ -53,6 +53,7 @@ fn a_view_of_encrypted_columns_is_refused() {
         assert_eq!(error.sqlstate, "0A000", "{statement}: {error}");
     }
     for (statement, part) in [
+        ("SELECT * FROM hidden.w WHERE c = 5", "w is a view that reads encrypted columns"),
         ("SELECT * FROM v WHERE c = 5", "v is a view that reads encrypted columns"),
         ("ALTER TABLE v ALTER c SET DEFAULT 5", "v is a view that reads encrypted columns"),
         ("MERGE INTO v USING notes n ON v.id = n.id WHEN MATCHED THEN DELETE", "MERGE with tables"),
@@ -71,6 +72,33 @@ fn a_view_of_encrypted_columns_is_refused() {
         "WITH v AS (SELECT 1 AS id) SELECT * FROM v WHERE id = 5",
     ] {
         assert_eq!(planned(statement), Action::Unchanged, "{statement}");
+    }
+}
+
+#[test]
+fn a_declared_table_is_meant_by_its_name_where_a_view_has_it_too() {
+    let view = ("hidden".to_owned(), "accounts".to_owned());
+    let catalog = catalog().with_views_of([view].into());
+    let planned = |statement: &str| plan(statement, &catalog).unwrap().remove(0).action;
+    for statement in [
+        "SELECT balance FROM accounts WHERE id = 1",
+        "UPDATE accounts SET balance = 5",
+        "INSERT INTO accounts (id) VALUES (1)",
+        "ALTER TABLE accounts ADD COLUMN more int",
+        "PREPARE p AS TABLE accounts",
+        "COPY accounts (id) TO STDOUT",
+    ] {
+        let action = planned(statement);
+        assert!(!matches!(action, Action::Refused(_)), "{statement}: {action:?}");
+    }
+    for statement in [
+        "SELECT * FROM hidden.accounts",
+        "DELETE FROM hidden.accounts WHERE memo = 'secret'",
+        "ALTER VIEW hidden.accounts ALTER memo SET DEFAULT 'secret'",
+        "CREATE TABLE more AS SELECT * FROM hidden.accounts",
+    ] {
+        let action = planned(statement);
+        assert!(matches!(action, Action::Refused(_)), "{statement}: {action:?}");
     }
 }
 
