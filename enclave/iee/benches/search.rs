@@ -80,6 +80,7 @@ impl Host {
             administrator: "ada".into(),
             authority: Vec::new().into(),
         });
+        host.run();
         host.queue.push_back(Incoming::Connected(CLIENT));
         host.queue.push_back(Incoming::FromClient { connection: CLIENT, bytes: Blob(Plain::greet("ada")) });
         host.run();
