@@ -2,8 +2,8 @@
 
 use crate::dev::Dev;
 use crate::extended::connect;
+use crate::spelled::answered;
 use arras_lab::private_postgres::PrivatePostgres;
-use tokio_postgres::{Client, SimpleQueryMessage};
 
 const SCHEMA: &str = r#"
 [tables."public.accounts"]
@@ -150,25 +150,6 @@ const STATEMENTS: &[&str] = &[
     "UPDATE accounts SET balance = CASE WHEN lower(note) = 'a' THEN 6 ELSE balance END WHERE id IN (1, 2)",
     "SELECT id, balance FROM accounts WHERE balance = 6 OR id = 2 ORDER BY id",
 ];
-
-/// What a text is answered: names, rows, counts; or the error's code.
-async fn answered(client: &Client, text: &str) -> Result<Vec<String>, String> {
-    let messages = client.simple_query(text).await;
-    let messages = messages
-        .map_err(|error| error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned()))?;
-    let shown = |message: SimpleQueryMessage| match message {
-        SimpleQueryMessage::Row(row) => {
-            let values: Vec<&str> = (0..row.len()).map(|place| row.get(place).unwrap_or("NULL")).collect();
-            values.join("|")
-        }
-        SimpleQueryMessage::CommandComplete(rows) => format!("{rows} rows"),
-        SimpleQueryMessage::RowDescription(columns) => {
-            columns.iter().map(|column| column.name()).collect::<Vec<_>>().join(",")
-        }
-        _ => String::new(),
-    };
-    Ok(messages.into_iter().map(shown).collect())
-}
 
 #[tokio::test]
 async fn what_applications_write_is_answered_as_in_plaintext() {

@@ -185,7 +185,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut outcome = Updated::default();
         while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
             outcome.matched += documents.len() as u64;
-            let Revised { revisions, failure } = revised(documents, &how).await?;
+            let refusal = {
+                let (shared, collection, parts) =
+                    (Arc::clone(self), Arc::clone(collection), collection.parts());
+                move |revision: &Revision| shared.refusal(&collection, &parts, revision)
+            };
+            let Revised { revisions, failure } = revised(documents, &how, refusal).await?;
             outcome.modified += revisions.len() as u64;
             // As in MongoDB, what comes before the one that cannot be changed stays changed.
             self.revise(collection, revisions, &statement.interrupt).await?;
@@ -225,25 +230,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         interrupt.during(sought).await.map_err(error::not_recorded)
     }
 
-    /// Applies revisions of existing documents in as many intents as they need; between two of them it may be to end. Those before
-    /// one that cannot be are applied.
+    /// Applies revisions of existing documents in as many intents as they need; between two of them it may be to end.
     async fn revise(
         &self,
         collection: &Collection,
         mut revisions: Vec<Revision>,
         interrupt: &Interrupt,
     ) -> Result<(), ServiceError> {
-        let parts = collection.parts();
-        let refused = revisions.iter().enumerate().find_map(|(position, revision)| {
-            self.refusal(collection, &parts, revision).map(|refusal| (position, refusal))
-        });
-        if let Some((position, _)) = &refused {
-            revisions.truncate(*position);
-        }
         if !may_conflict(collection, &revisions) {
             // Their order is that of insertion, which is not for the server to see: no intent holds the older ones.
             revisions.shuffle(&mut self.settings.random.rng());
         }
+        let parts = collection.parts();
         let mut revisions = revisions.into_iter().peekable();
         while revisions.peek().is_some() {
             interrupt.check()?;
@@ -261,7 +259,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 return Err(error);
             }
         }
-        refused.map_or(Ok(()), |(_, refusal)| Err(refusal))
+        Ok(())
     }
 
     /// Why a revision cannot be, whatever other documents there are.
@@ -396,10 +394,11 @@ struct Revised {
     failure: Option<ServiceError>,
 }
 
-/// The revisions of those documents that an update changes.
+/// The revisions of those documents that an update changes; it fails for one whose revision is refused.
 async fn revised(
     documents: Vec<OpenDocument>,
     how: &Arc<(Update, Filter, ArrayFilters)>,
+    refusal: impl Fn(&Revision) -> Option<ServiceError> + Send + 'static,
 ) -> Result<Revised, ServiceError> {
     let how = Arc::clone(how);
     slices::fold(documents, Revised::default(), move |revised, old| {
@@ -409,12 +408,14 @@ async fn revised(
         let (update, filter, array_filters) = &*how;
         let (row, sequence) = (old.row, old.sequence);
         match update.apply(&old.document, Some(filter), array_filters) {
-            Ok(new) => revised.revisions.extend(new.map(|new| Revision {
-                row,
-                sequence,
-                old: Some(old),
-                new: Some(new),
-            })),
+            Ok(Some(new)) => {
+                let revision = Revision { row, sequence, old: Some(old), new: Some(new) };
+                revised.failure = refusal(&revision);
+                if revised.failure.is_none() {
+                    revised.revisions.push(revision);
+                }
+            }
+            Ok(None) => {}
             Err(failure) => revised.failure = Some(failure.into()),
         }
         Ok(())

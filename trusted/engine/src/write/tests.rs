@@ -280,7 +280,7 @@ async fn an_update_revises_the_documents_that_it_changes_and_leaves_the_others()
     let update = Update::parse(&Bson::Document(doc! { "$min": { "a": 5 } })).unwrap();
     let how = Arc::new((update, Filter::all(), ArrayFilters::default()));
     let documents: Vec<OpenDocument> = (0..10).map(|a| opened(row(a), doc! { "a": i32::from(a) })).collect();
-    let revised = revised(documents, &how).await.unwrap();
+    let revised = revised(documents, &how, |_| None).await.unwrap();
     let changed: Vec<u8> = revised.revisions.iter().map(|revision| revision.row.0[0]).collect();
     assert_eq!(changed, [6, 7, 8, 9]);
     for revision in revised.revisions {

@@ -111,6 +111,10 @@ impl Analysis<'_> {
     /// Is it the sum or mean of an encrypted column that may be summed?
     fn is_sum(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<bool, SqlError> {
         let Expr::Function(function) = expression else { return Ok(false) };
+        self.is_sum_call(function, scope)
+    }
+
+    fn is_sum_call(&mut self, function: &Function, scope: &Scope<'_>) -> Result<bool, SqlError> {
         let FunctionArguments::List(list) = &function.args else { return Ok(false) };
         let ([argument], true) = (&list.args[..], ["sum", "avg"].contains(&name_of(function).as_str()))
         else {
@@ -171,9 +175,10 @@ impl Analysis<'_> {
         gathered: &mut Gathered,
         scope: &Scope<'_>,
     ) -> Result<Option<SummedExpression>, SqlError> {
-        let whole = Expr::Function(function.clone());
         match name_of(function).as_str() {
-            "sum" | "avg" if self.is_sum(&whole, scope)? => self.gathered_sum(function, gathered, scope),
+            "sum" | "avg" if self.is_sum_call(function, scope)? => {
+                self.gathered_sum(function, gathered, scope)
+            }
             "count" => self.gathered_count(function, gathered, scope),
             "nullif" => {
                 let Some([counted, number]) =
