@@ -1,6 +1,7 @@
 //! `arras search` on storage services: Redis, a cluster of Redis that loses a server in mid-load, Cassandra that loses a node.
 
 use crate::command::{index, names, search, write};
+use crate::deployment::Deployment;
 use crate::process::{Ended, run};
 use arras_lab::private_cassandra::PrivateCassandra;
 use arras_lab::private_redis::PrivateRedis;
@@ -69,6 +70,30 @@ fn entries_are_in_redis_where_the_first_run_says_so_and_stay_there() {
     let gone = run(search(folder, "query", &["whale"]));
     assert_eq!(gone.code, Some(5), "{}", gone.stderr);
     assert!(gone.stderr.contains("storage: Redis"), "{}", gone.stderr);
+}
+
+#[test]
+fn a_host_that_begins_before_its_redis_waits_for_it() {
+    let mut redis = PrivateRedis::start().unwrap();
+    redis.kill(0).unwrap();
+    let deployment = Deployment::new();
+    let mut host = deployment.host(&[]);
+    host.args(["--redis", &redis.urls().join(",")]);
+    let log = deployment.folder.path().join("log");
+    let (_host, address) = std::thread::scope(|scope| {
+        let started = scope.spawn(|| deployment.begin(host));
+        while !std::fs::read_to_string(&log).is_ok_and(|log| log.contains("is asked again")) {
+            assert!(!started.is_finished(), "the host did not wait");
+            sleep(Duration::from_millis(20));
+        }
+        redis.start_again(0).unwrap();
+        started.join().unwrap()
+    });
+    let mut client = deployment.connect(&address, "ada");
+    let books = client.create("books");
+    client.add(&books, &[(7, &["whale"])]);
+    assert_eq!(client.search(&books, &["whale"]), [7]);
+    assert!(size(&redis, 0) > 0);
 }
 
 /// Texts whose words say which file they are in.

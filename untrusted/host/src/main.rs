@@ -30,6 +30,10 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// After how long a storage service that is away at the start is asked again.
+#[cfg(any(feature = "redis", feature = "cassandra"))]
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// Starts an enclave and serves it: moves bytes between it, its clients and storage.
 #[derive(Parser)]
 #[command(name = "arras-host", version)]
@@ -223,18 +227,21 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     #[cfg(not(feature = "redis"))]
     if std::env::var_os("ARRAS_REDIS").is_some() {
         let what = "ARRAS_REDIS is set, and this host was built without the feature redis".to_owned();
-        return Err(StoreError(what).into());
+        return Err(StoreError::Failed(what).into());
     }
     #[cfg(feature = "redis")]
     if let Some(servers) = arguments.storage.redis() {
-        let store = RedisStore::connect(&servers, &arguments.storage.keyspace, redis::PATIENCE).await?;
+        let keyspace = &arguments.storage.keyspace;
+        let connect = async || RedisStore::connect(&servers, keyspace, redis::PATIENCE).await;
+        let store = connected(arguments.stop_with_stdin, connect).await?;
         return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
     #[cfg(feature = "cassandra")]
     if !arguments.storage.cassandra.is_empty() {
         let Storage { cassandra, keyspace, replicas, .. } = &arguments.storage;
         let ring = Ring { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas: *replicas };
-        let store = CassandraStore::connect(&ring).await?;
+        let connect = async || CassandraStore::connect(&ring).await;
+        let store = connected(arguments.stop_with_stdin, connect).await?;
         return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
     let store = EmbeddedStore::open(&directory).map_err(|error| match error {
@@ -242,6 +249,24 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         error => failed(error.to_string()),
     })?;
     start(arguments, Keeping { store, counter, seen: Arc::default() }).await
+}
+
+/// A storage service's connection. One that is away is waited for, as it may start later than the host; but for a host that somebody
+/// started to hear from it.
+#[cfg(any(feature = "redis", feature = "cassandra"))]
+async fn connected<S>(
+    is_heard: bool,
+    connect: impl AsyncFn() -> Result<S, StoreError>,
+) -> Result<S, StoreError> {
+    loop {
+        match connect().await {
+            Err(StoreError::Away(what)) if !is_heard => {
+                warn!("{what}; it is asked again every {} s", AGAIN.as_secs());
+                tokio::time::sleep(AGAIN).await;
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// Says what was seen to each line that asks, until standard input ends.

@@ -28,8 +28,14 @@ pub use redis::RedisStore;
 
 /// A storage service has failed; in its words.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct StoreError(pub String);
+pub enum StoreError {
+    /// For good, as far as is known.
+    #[error("{0}")]
+    Failed(String),
+    /// It is not there, or not ready: it may answer when it is asked again.
+    #[error("{0}")]
+    Away(String),
+}
 
 /// A storage service. Batches are those of [`arras_protocol::iee::Outgoing`], whole labels and entries; whatever is changed is
 /// durable, as far as the service ever is, when the future ends. Calls run beside one another; the enclave does not
@@ -75,7 +81,7 @@ fn is_begun_by(record: &Blob, there: Option<&[u8]>, head: Option<&[u8]>) -> Resu
         return Ok(());
     }
     let told = "another host has begun to keep its search service here; give each storage of its own, or stop the other";
-    Err(StoreError(told.into()))
+    Err(StoreError::Failed(told.into()))
 }
 
 /// The key of a piece of state.

@@ -61,7 +61,11 @@ pub struct CassandraStore {
 }
 
 fn failed(error: impl Display) -> StoreError {
-    StoreError(format!("Cassandra: {error}"))
+    StoreError::Failed(format!("Cassandra: {error}"))
+}
+
+fn away(error: impl Display) -> StoreError {
+    StoreError::Away(format!("Cassandra: {error}"))
 }
 
 /// Microseconds in which entries are written behind the record of the update that they are of.
@@ -166,7 +170,7 @@ impl CassandraStore {
             .timestamp_generator(Arc::clone(&clock) as _)
             .build()
             .await;
-        let session = session.map_err(failed)?;
+        let session = session.map_err(away)?;
         let tables = [
             format!(
                 "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \

@@ -27,13 +27,13 @@ impl EmbeddedStore {
     ) -> Result<T, StoreError> {
         let store = Arc::clone(&self.0);
         let done = task::spawn_blocking(move || work(&store)).await;
-        Ok(done.map_err(|error| StoreError(format!("the embedded store: {error}")))??)
+        Ok(done.map_err(|error| StoreError::Failed(format!("the embedded store: {error}")))??)
     }
 }
 
 impl From<StorageError> for StoreError {
     fn from(error: StorageError) -> Self {
-        Self(error.to_string())
+        Self::Failed(error.to_string())
     }
 }
 

@@ -106,7 +106,8 @@ impl RedisStore {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
-        Self(format!("Redis: {error}"))
+        let said = format!("Redis: {error}");
+        if link::is_passing(&error) { Self::Away(said) } else { Self::Failed(said) }
     }
 }
 
@@ -119,7 +120,7 @@ fn found(replies: Vec<Value>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
             Value::Array(many) => values.extend(found(many)?),
             Value::BulkString(bytes) => values.push(Some(bytes)),
             Value::Nil => values.push(None),
-            other => return Err(StoreError(format!("Redis: an unexpected reply: {other:?}"))),
+            other => return Err(StoreError::Failed(format!("Redis: an unexpected reply: {other:?}"))),
         }
     }
     Ok(values)
@@ -148,7 +149,7 @@ impl Store for RedisStore {
         for (group, reply) in groups.iter().zip(replies) {
             let values = found(vec![reply])?;
             if values.len() != group.len() {
-                return Err(StoreError("Redis: fewer or more values than were asked for".into()));
+                return Err(StoreError::Failed("Redis: fewer or more values than were asked for".into()));
             }
             for ((place, _), value) in group.iter().zip(values) {
                 let sealed = value.and_then(|value| value.try_into().ok());

@@ -25,7 +25,7 @@ const RETRY_WAITS: [u64; 2] = [50, 1000];
 const STEPS: u32 = 4;
 
 /// May it be answered when it is asked again: of a server that is away, begins, or is replaced?
-fn is_passing(error: &RedisError) -> bool {
+pub(super) fn is_passing(error: &RedisError) -> bool {
     use redis::{ErrorKind, ServerErrorKind};
     let of_server = [
         ServerErrorKind::BusyLoading,
