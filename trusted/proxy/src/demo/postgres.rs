@@ -9,8 +9,9 @@ use super::screen::{Screen, Tone};
 use crate::cli::{Failure, PostgresDemoArguments};
 use arras_postgres::Schema;
 use arras_postgres::report::{ColumnReport, report};
+use arras_protocol::leakage::Pattern;
 use seen::Log;
-use statements::{Rows, Statement};
+use statements::{Does, Rows, Statement};
 use std::time::{Duration, Instant};
 use system::System;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -41,26 +42,44 @@ pub(crate) fn run(arguments: &PostgresDemoArguments) -> Result<(), Failure> {
     screen.sql_processes(&system);
     let schema = Schema::parse(SCHEMA, "schema.toml").map_err(|error| Failure::Check(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (agreed, statements) = runtime.block_on(tour(&screen, &system, &mut people, &report(&schema)))?;
-    screen.sql_summary(agreed, statements);
+    let score = runtime.block_on(tour(&screen, &system, &mut people, &report(&schema)))?;
+    screen.sql_summary(&score);
     system.stop();
-    if agreed == statements {
-        Ok(())
-    } else {
-        Err(Failure::Check(format!(
-            "{} of {statements} answers differ from the plaintext's",
-            statements - agreed
-        )))
+    match score.wrong() {
+        0 => Ok(()),
+        wrong => Err(Failure::Check(format!("{wrong} statements did not end as they were to"))),
     }
 }
 
-/// Loads and asks; how many answers are the plaintext's, of how many.
+/// How the statements ended.
+#[derive(Default)]
+struct Score {
+    /// Answers as the plaintext's, of how many.
+    agreed: [usize; 2],
+    /// Statements that the schema does not allow that were refused, of how many.
+    refused: [usize; 2],
+}
+
+impl Score {
+    fn count(&mut self, statement: &Statement, is_right: bool) {
+        let [right, all] = if statement.does == Does::Refused { &mut self.refused } else { &mut self.agreed };
+        *right += usize::from(is_right);
+        *all += 1;
+    }
+
+    /// Statements that did not end as they were to.
+    fn wrong(&self) -> usize {
+        [self.agreed, self.refused].iter().map(|[right, all]| all - right).sum()
+    }
+}
+
+/// Loads and asks.
 async fn tour(
     screen: &Screen,
     system: &System,
     people: &mut Vec<Person>,
     columns: &[ColumnReport],
-) -> Result<(usize, usize), Failure> {
+) -> Result<Score, Failure> {
     let client = connect(&system.proxied).await?;
     let direct = connect(&system.direct).await?;
     let took = load(screen, &client, people).await?;
@@ -77,7 +96,7 @@ async fn tour(
     );
     let mut log = Log::open(&system.log())?;
     let statements = statements::all();
-    let mut agreed = 0;
+    let mut score = Score::default();
     for (number, statement) in statements.iter().enumerate() {
         let plan = planned(&client, statement).await?;
         log.of_statement(&client).await?;
@@ -87,10 +106,10 @@ async fn tour(
         let seen = log.of_statement(&client).await?;
         let expected = (statement.expect)(people);
         let outcome = Outcome { answer, expected, latency, plan, seen };
-        agreed += usize::from(outcome.agrees(statement));
+        score.count(statement, outcome.agrees(statement));
         screen.sql_statement(number + 1, statement, &outcome, columns);
     }
-    Ok((agreed, statements.len()))
+    Ok(score)
 }
 
 /// What a statement brought.
@@ -245,14 +264,14 @@ impl Screen {
     ) {
         self.say(&format!("  {number:>2}. {}", self.paint(Tone::Bold, statement.kind)));
         self.row("statement", None, statement.text);
+        let is_refused = statement.does == Does::Refused;
         let verdict = if outcome.agrees(statement) {
-            self.paint(Tone::Good, "= plaintext")
+            self.paint(Tone::Good, if is_refused { "refused by the proxy" } else { "= plaintext" })
         } else {
             self.paint(Tone::Bad, &format!("differs from plaintext: {}", described(&outcome.expected)))
         };
         let latency = format!("{:.1} ms", outcome.latency.as_secs_f64() * 1e3);
         self.row("answer", None, &format!("{}  {verdict}  {latency}", described(&outcome.answer)));
-        let is_refused = outcome.seen.iter().all(|seen| seen.contains("was refused by the proxy"));
         if outcome.plan.is_empty() && !is_refused {
             self.row(
                 "plan",
@@ -263,7 +282,8 @@ impl Screen {
         for line in &outcome.plan {
             self.row("plan", None, &shortened(line));
         }
-        for seen in outcome.seen.iter().filter(|_| !is_refused) {
+        let note = "was refused by the proxy";
+        for seen in outcome.seen.iter().filter(|seen| !seen.contains(note)) {
             self.row("PostgreSQL saw", Some(Tone::Cipher), &shortened(seen));
         }
         let terms = columns.iter().flat_map(|column| &column.terms);
@@ -271,15 +291,24 @@ impl Screen {
             term.name.contains('$') && outcome.seen.iter().any(|seen| seen.contains(&term.name))
         });
         for term in used {
-            let leaks: Vec<&str> = term.leakage.search.iter().map(|pattern| pattern.describe()).collect();
-            self.row("leaks", None, &format!("{}: {}", term.name, leaks.join("; ")));
+            let described = |patterns: &[Pattern]| {
+                patterns.iter().map(|pattern| pattern.describe()).collect::<Vec<_>>().join("; ")
+            };
+            self.row("leaks", None, &format!("{}: {}", term.name, described(term.leakage.search)));
+            if statement.does == Does::Change {
+                let change = format!("{}, by the change: {}", term.name, described(term.leakage.update));
+                self.row("leaks", None, &change);
+            }
         }
         self.say("");
     }
 
-    fn sql_summary(&self, agreed: usize, statements: usize) {
-        let tone = if agreed == statements { Tone::Good } else { Tone::Bad };
-        let verdict = format!("{agreed} of {statements} answers are the plaintext's.");
+    fn sql_summary(&self, score: &Score) {
+        let tone = if score.wrong() == 0 { Tone::Good } else { Tone::Bad };
+        let Score { agreed: [agreed, answers], refused: [refused, unallowed] } = score;
+        let verdict = format!(
+            "{agreed} of {answers} answers are the plaintext's; {refused} of {unallowed} statements that the schema does not allow were refused."
+        );
         self.say(&format!("  {}", self.paint(tone, &verdict)));
         self.say("  PostgreSQL never held a key. Its log is what it saw; `arras plan --schema` says what a schema shows.");
         self.say("");

@@ -64,13 +64,7 @@ fn statement(line: &str) -> Option<&str> {
         let (_, executed) = line.split_once("LOG:  execute ")?;
         executed.split_once(": ")
     })?;
-    let own = [
-        "arras.mope_fetch",
-        "arras.mope_commit",
-        "arras.mope_unused",
-        "arras.mark",
-        "pg_catalog.pg_class",
-        "SET ",
-    ];
-    (!own.iter().any(|own| text.contains(own))).then_some(text)
+    let own =
+        ["arras.mope_fetch", "arras.mope_commit", "arras.mope_unused", "arras.mark", "pg_catalog.pg_class"];
+    (!text.starts_with("SET ") && !own.iter().any(|own| text.contains(own))).then_some(text)
 }
