@@ -43,7 +43,7 @@ pub enum Subject {
     /// What encryption costs an application of PostgreSQL (TPC-C, insertions, `pgbench -S`), as processes; not among
     /// `all`.
     Postgres,
-    /// The mOPE paper's evaluation, but for what needs an SQL database; not among `all`.
+    /// The mOPE paper's evaluation, what needs an SQL database with `--postgres`; not among `all`.
     Mope,
     /// The BISEN paper's evaluation, boolean search with host and enclave as processes; not among `all`.
     Bisen,

@@ -29,7 +29,7 @@ pub(super) async fn measure(bench: &MopeBench, lines: &mut Lines<'_>) -> Result<
                 tree.encode(&value).await?;
             }
             let rewritten = keeper.rewritten();
-            let name = |what: &str| format!("the paper's 4-way tree, {}, {what}", order.name());
+            let name = |what: &str| format!("a 4-way tree of paths, {}, {what}", order.name());
             // Insertions that rewrite none are not among the changes.
             let none = count - rewritten.len();
             let at = |place: usize| {
@@ -46,7 +46,7 @@ pub(super) async fn measure(bench: &MopeBench, lines: &mut Lines<'_>) -> Result<
             match order {
                 Order::Random => random = mean,
                 Order::Sequential => {
-                    let what = "the paper's 4-way tree, sequential beside random";
+                    let what = "a 4-way tree of paths, sequential beside random";
                     lines.add(what, count, mean / random, "times", "less than 1");
                 }
             }

@@ -49,7 +49,7 @@ const WANTED: [(&str, &str, Option<&str>, Wanted); 20] = [
     ("9", "mOPE beside that", Some("100000"), Wanted::AtLeast(8.0)),
     ("12", "our tree, random, mean", Some("1000000"), Wanted::AtMost(0.3)),
     ("12", "our tree, sequential, mean", Some("1000000"), Wanted::AtMost(0.3)),
-    ("12", "the paper's 4-way tree, random, mean", Some("1000000"), Wanted::Between(2.0, 4.0)),
+    ("12", "a 4-way tree of paths, random, mean", Some("1000000"), Wanted::Between(2.0, 4.0)),
     ("storage", "bytes of the tree", Some("1000000"), Wanted::AtMost(40.0)),
     ("storage", "bytes of the tree, verified", Some("1000000"), Wanted::AtMost(40.0)),
     ("storage", "rounds to find a place, warm", Some("1000000"), Wanted::AtMost(1.0)),

@@ -34,6 +34,8 @@ enum Fault {
     Deny,
     /// The change comes twice.
     Twice,
+    /// The change is applied but for one of its nodes, which stays as it was.
+    Partly(usize),
     /// From here on the keeper is back at the beginning.
     SetBack,
 }
@@ -96,6 +98,11 @@ impl Liar {
         let due = self.is_due();
         let applied = match self.fault {
             Fault::Drop if due => true,
+            Fault::Partly(node) if due => {
+                let mut partial = change;
+                partial.nodes.remove(node % partial.nodes.len());
+                self.store.kept().apply(partial)?
+            }
             Fault::Deny if due => !self.store.kept().apply(change)?,
             Fault::Twice if due => {
                 let applied = self.store.kept().apply(change.clone())?;
@@ -240,19 +247,55 @@ fn messages_left_out_repeated_exchanged_cut_or_of_an_older_state_are_found_out()
                 assert!(check(Fault::Cut(cut)), "{at}: cut to {cut}");
             }
             for earlier in 0..at {
-                check(Fault::Replay(earlier));
+                let is_same = replies[earlier] == replies[at];
+                assert_eq!(check(Fault::Replay(earlier)), !is_same, "{at}: for it {earlier}");
             }
             if is_commit(at) {
                 assert!(check(Fault::Drop), "{at}");
-                check(Fault::Deny);
+                assert!(check(Fault::Deny), "{at}");
                 assert!(!check(Fault::Twice), "{at}: the second changes nothing");
             } else {
                 assert!(check(Fault::Fewer) && check(Fault::Missing), "{at}");
-                check(Fault::Exchange);
+                // Of the root alone, which takes its own place.
+                assert_eq!(check(Fault::Exchange), at > 0, "{at}");
                 let is_later = replies[..at].iter().any(|reply| reply.len() == 1);
                 assert_eq!(check(Fault::SetBack), is_later, "{at}");
             }
         }
+    }
+}
+
+/// Runs a session with a fault, then has another client look for every value: its answer, or the error that ended either of them.
+fn looked_for_anew(first: &Kept, kind: Kind, at: usize, fault: Fault) -> Result<Answer, IndexError> {
+    let open =
+        |store: Liar, head| Tree::open(store, &key(), settings(kind, true), head, Randomness::default());
+    let store = liar(first, at, fault);
+    let tree = open(store.clone(), Some(first.head)).unwrap();
+    session(&tree, &mut Vec::new())?;
+    let other = open(liar(&store.store.kept(), usize::MAX, Fault::None), tree.acknowledged()).unwrap();
+    places(&other, &bytes(0..1100))
+}
+
+#[test]
+fn a_change_applied_in_part_is_found_out_by_who_looks_for_all_values() {
+    for kind in [Kind::Mope, Kind::Stope] {
+        let first = began(kind);
+        let (_, _, replies) = lied_to(&first, kind, true, usize::MAX, Fault::None);
+        let honest = looked_for_anew(&first, kind, usize::MAX, Fault::None).unwrap();
+        let mut found = 0;
+        for at in (0..replies.len()).filter(|at| replies[*at].len() == 1) {
+            for node in 0..3 {
+                match looked_for_anew(&first, kind, at, Fault::Partly(node)) {
+                    Err(error) => {
+                        assert!(is_named(&error), "{error}: message {at}, node {node}");
+                        found += 1;
+                    }
+                    // A later change wrote the node whole.
+                    Ok(answer) => assert_eq!(answer, honest, "message {at}, node {node}"),
+                }
+            }
+        }
+        assert!(found >= 3, "{found}");
     }
 }
 
