@@ -122,7 +122,9 @@ async fn each_of_the_31_statements_runs_as_it_is_listed() {
         }
         let _ = write!(list, "\n## {statement:?}\n\n```sql\n{text}\n```\n\n");
         if runs == [text] {
-            list.push_str("As it is; what is sealed in its rows the proxy opens.\n");
+            let has_rows = text.starts_with("SELECT") || text.contains(" RETURNING ");
+            let opened = if has_rows { "; what is sealed in its rows the proxy opens" } else { "" };
+            let _ = writeln!(list, "As it is{opened}.");
         } else {
             for text in runs {
                 let _ = write!(list, "```sql\n{text}\n```\n");
