@@ -17,9 +17,11 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    /// Does it meet rows of a table in the order that they happen to have there?
+    /// Does it meet rows of a table in the order that they happen to have there? `COPY` looks at what must not be NULL of rows that
+    /// come together before it looks into an index for any.
     pub(crate) fn meets_rows_in_any_order(&self) -> bool {
         self.text.starts_with("UPDATE ")
+            || self.text.starts_with("COPY ")
             || self.text.starts_with("INSERT ") && self.text.contains(" SELECT id + ")
     }
 
