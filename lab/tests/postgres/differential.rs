@@ -7,6 +7,7 @@ mod listed;
 mod parameters;
 mod schema;
 mod statements;
+mod wider;
 
 pub(crate) use compare::{Reply, Side};
 pub(crate) use schema::RandomSchema;

@@ -83,6 +83,51 @@ const STATEMENTS: &[&str] = &[
     "UPDATE others SET (id, name) = (5, 'z') WHERE id = 2 AND EXISTS (SELECT FROM items) RETURNING *",
     "INSERT INTO items (id, name) VALUES (1, 'Fay') ON CONFLICT (id) DO UPDATE SET (name, memo, plain) = (EXCLUDED.name, 'set', 4) RETURNING name, memo, plain, stock",
     "TABLE items ORDER BY id",
+    // A table with those that inherit from it.
+    "TABLE items * ORDER BY id",
+    "SELECT id FROM items * WHERE stock = 11 ORDER BY id",
+    "SELECT i.id, o.id FROM items * i, others * AS o WHERE i.name = 'Bob' ORDER BY i.id, o.id",
+    "SELECT o.name FROM others o JOIN public.items * i ON o.id = i.id AND i.id * 2 = 4",
+    "SELECT id * plain, plain * 2 AS twice FROM items * WHERE id * 2 = 4",
+    "SELECT extract(day FROM o.d * 2), o.n IS DISTINCT FROM o.n * 2 FROM (SELECT interval '1 day' AS d, i.id AS n FROM items i WHERE i.id = 1) o",
+    "UPDATE items * SET plain = 4 WHERE id = 4 RETURNING id, plain",
+    "UPDATE items * AS i SET stock = i.stock + 1 WHERE i.id = 4 RETURNING id, stock",
+    "DELETE FROM items * WHERE id = 999",
+    "TABLE items WHERE id = 1",
+    "TABLE items i",
+    "TABLE items, others",
+    "TABLE items JOIN others USING (id)",
+    "TABLE items GROUP BY id",
+    "SELECT * FROM (TABLE items WHERE id = 1) s",
+    "TABLE items ORDER BY id LIMIT 1 OFFSET 1",
+    "(TABLE items LIMIT 1) UNION ALL (TABLE items LIMIT 0)",
+    // A row of one column.
+    "UPDATE items SET (stock) = (6) WHERE id = 1",
+    "UPDATE items SET (stock) = ROW(6) WHERE id = 1 RETURNING stock",
+    "UPDATE items SET (plain) = ROW(6), (memo) = ROW('zz') WHERE id = 1 RETURNING memo, plain",
+    "UPDATE items SET (plain) = (SELECT 7) WHERE id = 1 AND name = 'Fay' RETURNING plain",
+    // Which index a conflict is of.
+    "INSERT INTO items (id, name) VALUES (1, 'w') ON CONFLICT (id) WHERE id > 0 DO UPDATE SET name = EXCLUDED.name RETURNING name",
+    "INSERT INTO items (id, name) VALUES (1, 'v') ON CONFLICT (id) WHERE (id > 0 AND plain IS NOT NULL) DO NOTHING",
+    "INSERT INTO items (id, stock) VALUES (1, 3) ON CONFLICT (id) WHERE name IS NOT NULL DO UPDATE SET stock = items.stock + EXCLUDED.stock RETURNING stock",
+    "INSERT INTO items (id, name) VALUES (1, 'v') ON CONFLICT (id) WHERE nmae = 'x' DO NOTHING",
+    // Members of a list are of one type.
+    "SELECT id FROM items WHERE stock IN (11, '5') ORDER BY id",
+    "SELECT id FROM items WHERE stock IN ('11', 7.0) ORDER BY id",
+    "SELECT id FROM items WHERE stock IN ('5.5', 11.0) ORDER BY id",
+    "SELECT id FROM items WHERE stock NOT IN ('5.0', 7.5) ORDER BY id",
+    "SELECT id FROM items WHERE size IN ('5.5', 5.0) ORDER BY id",
+    "SELECT id FROM items WHERE depth IN ('5.5', 5.0) ORDER BY id",
+    "SELECT id FROM items WHERE age IN (5.5, '7.0') ORDER BY id",
+    "SELECT id FROM items WHERE price IN ('2.25', 4) ORDER BY id",
+    "SELECT id FROM items WHERE stock = ANY (ARRAY['11.0', 7.5]) ORDER BY id",
+    "SELECT id FROM items WHERE seen IN ('2020-01-05 10:00', timestamp '2020-01-07 00:00') ORDER BY id",
+    // Defaults as they are assigned.
+    "ALTER TABLE items ALTER stock SET DEFAULT 2.5, ALTER price SET DEFAULT 2.555, ALTER memo SET DEFAULT 7",
+    "INSERT INTO items (id) VALUES (20) RETURNING stock, price, memo",
+    "ALTER TABLE items ALTER stock SET DEFAULT 9, ALTER price DROP DEFAULT, ALTER memo DROP DEFAULT",
+    "DELETE FROM items WHERE id = 20",
+    "SELECT nullif(count(*), 2), nullif(count(stock), 3) FROM items",
 ];
 
 /// What is refused of an encrypted column, and answered in plaintext.
@@ -95,6 +140,14 @@ const REFUSED: &[&str] = &[
     "SELECT id FROM items WHERE name = E'secret'\n'\\x41'",
     "SELECT id FROM others WHERE name IN (TABLE items)",
     "CREATE TABLE stolen AS TABLE items",
+    "INSERT INTO items (id, name) VALUES (1, 'v') ON CONFLICT (id) WHERE name = 'secret' DO NOTHING",
+    "INSERT INTO items (id, name) VALUES (1, 'v') ON CONFLICT (id) WHERE stock > 987654 DO NOTHING",
+    "UPDATE items SET (name) = (SELECT 'secret')",
+    "SELECT nullif(sum(price), 987654) FROM items",
+    "SELECT nullif(stock, 987654) FROM items",
+    "PREPARE padded (char(5)) AS SELECT id FROM items WHERE name = $1",
+    "PREPARE padded (bpchar) AS INSERT INTO items (id, name) VALUES (50, $1)",
+    "SELECT id FROM items WHERE name = 'secret'::char(9)",
 ];
 
 /// What a text is answered: names, rows, counts; or the error's code.
@@ -184,6 +237,88 @@ async fn other_spellings_are_answered_as_in_plaintext() {
 }
 
 #[tokio::test]
+async fn a_text_that_is_no_whole_number_is_none_for_a_column_of_them() {
+    let (_server, _proxy, [plain, encrypted]) = both(SCHEMA, CREATE).await;
+    for statement in [
+        "SELECT id FROM items WHERE stock IN (11, '5.0') ORDER BY id",
+        "SELECT id FROM items WHERE stock IN ('5.0') ORDER BY id",
+        "ALTER TABLE items ALTER stock SET DEFAULT '2.5'",
+    ] {
+        assert_eq!(answered(&plain, statement).await, Err("22P02".into()), "{statement}");
+        assert_eq!(answered(&encrypted, statement).await, Err("22P02".into()), "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_given_to_a_refused_statement_stays_with_the_proxy() {
+    let (server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    let before = std::fs::read_to_string(server.log()).unwrap().len();
+    let prepare = "PREPARE mine (text) AS SELECT id FROM items WHERE memo = $1";
+    assert_eq!(answered(&client, prepare).await, Err("0A000".into()));
+    for execute in ["EXECUTE mine ('secret')", "SELECT 1; EXECUTE mine('secret')"] {
+        assert_eq!(answered(&client, execute).await, Err("26000".into()), "{execute}");
+    }
+    let log = std::fs::read_to_string(server.log()).unwrap();
+    assert!(!log.get(before..).unwrap().contains("secret"), "{log}");
+    answered(&client, "PREPARE mine (text) AS SELECT id FROM items WHERE name = $1").await.unwrap();
+    assert_eq!(answered(&client, "EXECUTE mine ('Bob')").await.unwrap(), ["id", "2", "1 rows"]);
+}
+
+/// A moment as a client may write it.
+const MOMENTS: &[&str] = &[
+    "2020-01-01 10:00 UTC",
+    "2020-01-01 10:00 GMT",
+    "2020-01-01 10:00Z",
+    "2020-01-01 10:00",
+    "2020-01-01",
+    "20200101",
+    "20200101T100000Z",
+    "2020-01-01 1000+00",
+    "2020-01-01 100000.5+00",
+    "2020-01-01 12:00 +2",
+    "2020-01-01 15:30+530",
+    "2020-01-01 15:30 +5:30",
+    "2020-01-01 04:57+05:3",
+    "2020-01-01 07:00-03",
+];
+
+#[tokio::test]
+async fn moments_are_read_as_they_are_written() {
+    let schema = "[tables.moments]\nat = { id = \"7a1b2c3d4e5f7b21\", type = \"timestamptz\", operations = [\"equality\", \"order\"] }";
+    let (_server, _proxy, clients) = both(schema, "CREATE TABLE moments (id serial, at timestamptz)").await;
+    for client in &clients {
+        client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+    }
+    let statements: Vec<String> = MOMENTS
+        .iter()
+        .flat_map(|moment| {
+            [
+                format!("INSERT INTO moments (at) VALUES ('{moment}') RETURNING at"),
+                format!("SELECT count(*) FROM moments WHERE at = '{moment}'"),
+            ]
+        })
+        .collect();
+    agree(&clients, &statements.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
+
+#[tokio::test]
+async fn rights_in_the_proxy_s_schema_are_not_given_through_it() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("CREATE ROLE arras; CREATE ROLE somebody").await.unwrap();
+    for statement in [
+        "GRANT ALL ON SCHEMA arras TO somebody",
+        "REVOKE USAGE ON SCHEMA public, arras FROM PUBLIC",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA arras TO somebody",
+        "GRANT INSERT ON arras.mark TO somebody",
+    ] {
+        assert_eq!(answered(&client, statement).await, Err("42501".into()), "{statement}");
+    }
+    for statement in ["GRANT USAGE ON SCHEMA public TO arras", "GRANT SELECT ON items TO arras, somebody"] {
+        answered(&client, statement).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn parameters_stand_in_other_spellings() {
     let (_server, _proxy, [plain, encrypted]) = both(SCHEMA, CREATE).await;
     let low: &(dyn ToSql + Sync) = &4_i32;
@@ -213,4 +348,33 @@ async fn parameters_stand_in_other_spellings() {
         }
         assert_eq!(found[0], found[1], "{statement}");
     }
+}
+
+#[tokio::test]
+async fn dates_are_shown_in_iso_8601_or_the_setting_is_refused() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    let dates = [
+        "SELECT seen FROM items",
+        "TABLE items",
+        "SELECT max(seen) FROM items",
+        "COPY items (seen) TO STDOUT",
+    ];
+    let prepared = client.prepare(dates[0]).await.unwrap();
+    for style in ["German", "SQL, DMY", "Postgres"] {
+        client.batch_execute(&format!("SET datestyle = '{style}'")).await.unwrap();
+        for statement in dates {
+            assert_eq!(answered(&client, statement).await, Err("0A000".into()), "{style}: {statement}");
+        }
+        let error = client.query(&prepared, &[]).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "0A000", "{style}");
+        // Where none is shown the setting does not matter.
+        let found = answered(&client, "SELECT id FROM items WHERE seen = '2020-01-07'").await.unwrap();
+        assert_eq!(found, ["id", "2", "1 rows"]);
+        client.batch_execute("RESET datestyle").await.unwrap();
+    }
+    client.batch_execute("SET datestyle = 'ISO, DMY'").await.unwrap();
+    assert_eq!(
+        answered(&client, "SELECT seen FROM items WHERE id = 2").await.unwrap(),
+        ["seen", "2020-01-07", "1 rows"]
+    );
 }

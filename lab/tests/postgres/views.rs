@@ -85,3 +85,93 @@ async fn views_of_encrypted_columns_and_merges_are_refused() {
         assert_eq!(answered(&client, statement).await, answered(&plain, statement).await, "{statement}");
     }
 }
+
+/// Names of views that are something else where these statements have them.
+const NAMESAKES: &[&str] = &[
+    "CREATE TABLE places (id int, city text, stats int DEFAULT 987654)",
+    "CREATE INDEX places_city ON places (city) WHERE stats > 987654",
+    "ALTER TABLE people ADD COLUMN stats text DEFAULT 'here'",
+    "ALTER TABLE people ADD CONSTRAINT stats CHECK (stats <> 'x')",
+    "CREATE INDEX stats_of_people ON people (city, stats) WHERE stats IS NOT NULL",
+    "ALTER TABLE people ALTER stats SET NOT NULL, ALTER stats SET DEFAULT 'there'",
+    "INSERT INTO people (id, name) VALUES (3, 'Cid') RETURNING stats, city",
+    "COMMENT ON COLUMN people.stats IS 'said'",
+    "ALTER TABLE people RENAME COLUMN stats TO statistics",
+    "ALTER TABLE people DROP COLUMN statistics",
+    "CREATE TABLE rooms (city int PRIMARY KEY, person int REFERENCES people (id))",
+    "CREATE TABLE halls (city int, FOREIGN KEY (city) REFERENCES people)",
+    "ALTER TABLE halls ADD COLUMN stats int REFERENCES people (id) ON DELETE SET NULL, ADD FOREIGN KEY (stats) REFERENCES rooms",
+    "CREATE TRIGGER city BEFORE UPDATE ON places FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "SELECT city, stats FROM places WHERE stats = 987654",
+    "CREATE SCHEMA stats",
+    "DROP SCHEMA stats",
+    "DROP TABLE places, halls, rooms",
+];
+
+#[tokio::test]
+async fn a_column_called_as_a_view_is_none() {
+    let (server, proxy, [plain, _]) = both(SCHEMA, CREATE).await;
+    let views = "CREATE VIEW city AS SELECT id, name FROM people; CREATE VIEW stats AS SELECT * FROM people";
+    for uri in [server.uri("postgres"), server.uri("plain")] {
+        connect(&uri).await.batch_execute(views).await.unwrap();
+    }
+    let client = connect(&proxy.uri("postgres")).await;
+    for statement in NAMESAKES {
+        assert_eq!(answered(&client, statement).await, answered(&plain, statement).await, "{statement}");
+    }
+    let refusals = [
+        "CREATE VIEW more AS SELECT city FROM people WHERE name IN (SELECT name FROM city WHERE name = 'secret')",
+        "CREATE TABLE more AS SELECT name FROM city WHERE name = 'secret'",
+        "ALTER TABLE stats ALTER COLUMN name SET DEFAULT 'secret'",
+        "ALTER VIEW city ALTER COLUMN name SET DEFAULT 'secret'",
+        "CREATE RULE r AS ON INSERT TO city DO INSTEAD INSERT INTO places VALUES (1, 'secret')",
+        "CREATE RULE r AS ON INSERT TO places DO INSTEAD UPDATE city SET name = 'secret'",
+    ];
+    refused(&server, &client, &refusals, &["secret"]).await;
+}
+
+#[tokio::test]
+async fn views_that_are_made_while_a_session_is_open_are_known_to_it() {
+    let (server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    let direct = connect(&server.uri("postgres")).await;
+    let function = "CREATE FUNCTION make() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'CREATE VIEW of_mine AS SELECT id, name FROM people'; END $$";
+    direct.batch_execute(function).await.unwrap();
+    answered(&client, "SELECT count(*) FROM people").await.unwrap();
+    // By others at the database, and by one's own function.
+    direct
+        .batch_execute(
+            "CREATE VIEW of_others AS SELECT * FROM people; CREATE VIEW fair AS SELECT id, city FROM people",
+        )
+        .await
+        .unwrap();
+    answered(&client, "SELECT make()").await.unwrap();
+    let refusals =
+        ["SELECT * FROM of_mine WHERE name = 'secret'", "SELECT * FROM of_others WHERE name = 'secret'"];
+    refused(&server, &client, &refusals, &["secret"]).await;
+    let more = [
+        ("first", "TABLE first"),
+        ("second", "INSERT INTO second VALUES (9, 'secret')"),
+        ("third", "UPDATE third SET name = 'secret'"),
+        ("fourth", "DELETE FROM ONLY public.fourth WHERE name = 'secret'"),
+        ("fifth", "SELECT p.id FROM generate_series(1, 2) p (id), fifth WHERE name = 'secret'"),
+        (
+            "sixth",
+            "WITH w AS (SELECT 1) SELECT * FROM w JOIN LATERAL (SELECT * FROM \"sixth\") s ON name = 'secret'",
+        ),
+        ("seventh", "COPY seventh TO STDOUT"),
+        ("eighth", "DELETE FROM others USING eighth WHERE name = 'secret'"),
+        ("ninth", "EXPLAIN SELECT (SELECT max(name) FROM ninth WHERE name > 'secret')"),
+    ];
+    direct.batch_execute("CREATE TABLE others (id int)").await.unwrap();
+    for (view, statement) in more {
+        direct.batch_execute(&format!("CREATE VIEW {view} AS SELECT id, name FROM people")).await.unwrap();
+        refused(&server, &client, &[statement], &["secret"]).await;
+    }
+    // What reads plain columns goes on, and what is not there is PostgreSQL's error.
+    let found = answered(&client, "SELECT city FROM fair").await.unwrap();
+    assert_eq!(found, ["city", "Bonn", "1 rows"]);
+    for (statement, code) in [("SELECT * FROM nothing", "42P01"), ("INSERT INTO nothing VALUES (1)", "42P01")]
+    {
+        assert_eq!(answered(&client, statement).await, Err(code.into()), "{statement}");
+    }
+}

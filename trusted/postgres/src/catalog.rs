@@ -47,6 +47,8 @@ pub struct Catalog {
     shown: bool,
     /// Functions that take a row: `t.f` may be `f(t)`.
     of_rows: BTreeSet<String>,
+    /// Names of relations that were there, or are declared.
+    names: BTreeSet<String>,
 }
 
 impl Catalog {
@@ -58,7 +60,14 @@ impl Catalog {
         let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
         let declared = schema.tables.keys().map(|(_, name)| name.clone());
         let sensitive = Sensitive::new(encrypted.chain(declared));
-        Self { schema, tables, sensitive, ..Self::default() }
+        let there = tables.keys().chain(schema.tables.keys()).map(|(_, name)| name.clone());
+        let names = there.collect();
+        Self { schema, tables, sensitive, names, ..Self::default() }
+    }
+
+    /// Was there a relation of that name, or is one declared?
+    pub(crate) fn knows_name(&self, name: &str) -> bool {
+        self.names.contains(name)
     }
 
     /// Tables may be others by now: what is not in it may be there.
@@ -87,14 +96,16 @@ impl Catalog {
     }
 
     /// The catalogue with tables that are not laid out as they should be.
-    fn with_misfits(self, misfits: BTreeMap<(String, String), SqlError>) -> Self {
-        let names = misfits.keys().map(|(_, name)| name.clone());
+    fn with_misfits(mut self, misfits: BTreeMap<(String, String), SqlError>) -> Self {
+        let names: Vec<String> = misfits.keys().map(|(_, name)| name.clone()).collect();
+        self.names.extend(names.iter().cloned());
         Self { sensitive: self.sensitive.with(names), misfits, ..self }
     }
 
     /// The catalogue with views that read encrypted columns.
-    pub(crate) fn with_views_of(self, views: BTreeSet<(String, String)>) -> Self {
-        let names = views.iter().map(|(_, name)| name.clone());
+    pub(crate) fn with_views_of(mut self, views: BTreeSet<(String, String)>) -> Self {
+        let names: Vec<String> = views.iter().map(|(_, name)| name.clone()).collect();
+        self.names.extend(names.iter().cloned());
         Self { sensitive: self.sensitive.with(names), views, ..self }
     }
 
@@ -107,9 +118,18 @@ impl Catalog {
         }
     }
 
-    /// What is wrong with a table of that name.
+    /// Is it the name of such a view, and of no table that is declared or does not fit?
+    pub(crate) fn is_only_view(&self, name: &str) -> bool {
+        let is_view = |key: &&(String, String)| self.views.contains(*key);
+        self.views.iter().any(|(_, view)| view == name)
+            && !self.declares(name)
+            && self.misfits.keys().filter(|(_, table)| table == name).all(|key| is_view(&key))
+    }
+
+    /// What is wrong with a table of that name. A view is looked up where it is read.
     pub(crate) fn misfit(&self, name: &str) -> Option<&SqlError> {
-        self.misfits.iter().find(|((_, table), _)| table == name).map(|(_, error)| error)
+        let is_it = |key: &(String, String)| key.1 == name && !self.views.contains(key);
+        self.misfits.iter().find(|(key, _)| is_it(key)).map(|(_, error)| error)
     }
 
     /// May a text name one of them?

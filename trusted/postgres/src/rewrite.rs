@@ -3,6 +3,7 @@
 mod analysis;
 mod assigned_row;
 mod changed;
+mod common_type;
 mod comparison;
 mod constant;
 mod constraint;
@@ -22,6 +23,7 @@ mod mention;
 mod naming;
 mod places;
 mod recompute;
+mod relations;
 mod scope;
 mod select;
 mod shown;
@@ -31,6 +33,7 @@ pub(crate) mod term;
 #[cfg(test)]
 pub(crate) mod tests;
 mod upsert;
+mod views;
 mod write;
 
 pub(crate) use mention::Sensitive;
@@ -42,6 +45,7 @@ use crate::named::Named;
 use crate::plan::{Action, Planned};
 use crate::text::{Lexemes, statements};
 use course::Course;
+use std::collections::BTreeSet;
 
 /// A setting that pg_dump makes before it reads the catalogue: with it the server shows no views, ours neither.
 const OF_PG_DUMP: &str = "restrict_nonsystem_relation_kind";
@@ -53,6 +57,22 @@ const OF_PG_DUMP: &str = "restrict_nonsystem_relation_kind";
 /// [`Action::Refused`].
 pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
     plan_in(text, catalog, (&Named::default(), false))
+}
+
+/// Relations of a text that the catalogue does not know: one may be a view that was made meanwhile. `is_read`: the text may be read.
+pub(crate) fn unknown_relations(text: &str, catalog: &Catalog, is_read: bool) -> BTreeSet<String> {
+    let is_known = |name: &str| catalog.knows_name(name) || name.starts_with("pg_");
+    if !is_read {
+        return relations::rough(text, is_known);
+    }
+    let statements = statements(text).unwrap_or_default();
+    statements.iter().flat_map(|statement| relations::unknown(statement, is_known)).collect()
+}
+
+/// Quickly: may a text name one?
+pub(crate) fn may_name_unknown(text: &str, catalog: &Catalog) -> bool {
+    let is_known = |name: &str| catalog.knows_name(name) || name.starts_with("pg_");
+    !catalog.sensitive().is_empty() && relations::may_name_unknown(text, is_known)
 }
 
 /// Whether a text is read into tokens; else it goes on as it is.

@@ -3,7 +3,8 @@
 use super::RandomSchema;
 use super::parameters::{Parameter, Raw};
 use super::statements::Statement;
-use futures_util::TryStreamExt;
+use bytes::Bytes;
+use futures_util::{SinkExt, TryStreamExt};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
@@ -101,6 +102,9 @@ impl Side {
         if let Some(bound) = &statement.bound {
             return self.ask_bound(at, &statement.text, bound).await;
         }
+        if statement.text.starts_with("COPY ") {
+            return self.copy(at, &statement.text).await;
+        }
         let client = &self.clients[at];
         let result = client.simple_query(&statement.text).await;
         let messages = match result {
@@ -124,6 +128,32 @@ impl Side {
             }
         }
         Reply::Done(results)
+    }
+
+    /// Sends or takes the rows of `COPY`; those that are sent are behind the statement's line.
+    async fn copy(&self, at: usize, text: &str) -> Reply {
+        let client = &self.clients[at];
+        let Some((statement, rows)) = text.split_once('\n') else {
+            let came = match client.copy_out(text).await {
+                Ok(stream) => stream.try_collect::<Vec<Bytes>>().await,
+                Err(error) => return failed(text, &error),
+            };
+            let lines = match came {
+                Ok(parts) => String::from_utf8(parts.concat()).unwrap(),
+                Err(error) => return failed(text, &error),
+            };
+            let lines: Vec<_> = lines.lines().map(|line| vec![Some(line.to_owned())]).collect();
+            return Reply::Done(vec![(Vec::new(), lines, 0)]);
+        };
+        let sent = async {
+            let mut sink = std::pin::pin!(client.copy_in(statement).await?);
+            sink.send(Bytes::from(format!("{rows}\n"))).await?;
+            sink.finish().await
+        };
+        match sent.await {
+            Ok(count) => Reply::Done(vec![(Vec::new(), Vec::new(), count)]),
+            Err(error) => failed(text, &error),
+        }
     }
 
     /// Prepares a text, binds parameters and runs it; types of parameters and columns are compared, too, and values as they

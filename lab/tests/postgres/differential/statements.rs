@@ -2,7 +2,7 @@
 
 use super::parameters::{self, Parameter};
 use super::schema::{Column, Operations, RandomSchema, Table};
-use super::{Choices, Reply, forms, listed};
+use super::{Choices, Reply, forms, listed, wider};
 
 /// Keys that rows are given: few, so that statements meet.
 pub(super) const KEYS: usize = 40;
@@ -17,9 +17,11 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    /// Does it meet rows of a table in the order that they happen to have there?
+    /// Does it meet rows of a table in the order that they happen to have there? `COPY` looks at what must not be NULL of rows that
+    /// come together before it looks into an index for any.
     pub(crate) fn meets_rows_in_any_order(&self) -> bool {
         self.text.starts_with("UPDATE ")
+            || self.text.starts_with("COPY ")
             || self.text.starts_with("INSERT ") && self.text.contains(" SELECT id + ")
     }
 
@@ -63,7 +65,7 @@ impl Connection {
             return unordered("ROLLBACK".to_owned());
         }
         let table = choices.one(&schema.tables);
-        let (text, is_ordered) = match choices.below(112) {
+        let (text, is_ordered) = match choices.below(142) {
             0..=19 => (insert(choices, table), false),
             20..=33 => (update(choices, table), false),
             34..=39 => (delete(choices, table), false),
@@ -82,6 +84,7 @@ impl Connection {
             101..=103 => (listed::arrays(choices, table), false),
             104..=106 => (listed::update(choices, table), false),
             107..=109 => (listed::scalar(choices, schema), false),
+            110..=139 => return wider::statement(choices, schema),
             _ => {
                 let several = format!("{}; {}", update(choices, table), ordered_select(choices, table));
                 return Statement { text: parameters::as_text(&several), is_ordered: false, bound: None };
@@ -96,7 +99,7 @@ impl Connection {
             *choices.one(&["BEGIN", "START TRANSACTION", "BEGIN ISOLATION LEVEL REPEATABLE READ"])
         } else if choices.percent(40) {
             self.savepoints += 1;
-            *choices.one(&["SAVEPOINT s", "ROLLBACK TO SAVEPOINT s"])
+            *choices.one(&["SAVEPOINT s", "SAVEPOINT s", "ROLLBACK TO SAVEPOINT s", "RELEASE s"])
         } else {
             self.pending = Some(false);
             *choices.one(&["COMMIT", "COMMIT", "ROLLBACK", "END"])

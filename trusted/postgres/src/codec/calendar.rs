@@ -54,9 +54,14 @@ fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Result<i64, No
     if fits { text.parse().map_err(|_| NotADate::Range) } else { Err(NotADate::Format) }
 }
 
-/// Days of `YYYY-MM-DD`.
+/// Days of `YYYY-MM-DD`, or of `YYYYMMDD`.
 fn day(text: &str, before_christ: bool) -> Result<i64, NotADate> {
-    let mut parts = text.split('-');
+    let whole = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let spelled = match (text.get(..4), text.get(4..6), text.get(6..)) {
+        (Some(year), Some(month), Some(day)) if whole => format!("{year}-{month}-{day}"),
+        _ => text.to_owned(),
+    };
+    let mut parts = spelled.split('-');
     let (Some(year), Some(month), Some(day), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(NotADate::Format);
@@ -104,9 +109,19 @@ pub(super) fn date_text(days: i32) -> String {
     }
 }
 
+/// A time without colons with them: `HHMM`, `HHMMSS[.ffffff]`.
+fn with_colons(text: &str) -> Option<String> {
+    let digits = text.split('.').next().unwrap_or_default();
+    let (hours, rest) = text.split_at_checked(2).filter(|_| [4, 6].contains(&digits.len()))?;
+    let (minutes, rest) = rest.split_at_checked(2).filter(|_| !text.contains(':'))?;
+    let colon = if rest.is_empty() { "" } else { ":" };
+    Some(format!("{hours}:{minutes}{colon}{rest}"))
+}
+
 /// Microseconds of `HH:MM[:SS[.ffffff]]`, rounded.
 fn clock(text: &str) -> Result<i64, NotADate> {
-    let mut parts = text.split(':');
+    let spelled = with_colons(text).unwrap_or_else(|| text.to_owned());
+    let mut parts = spelled.split(':');
     let (Some(hours), Some(minutes)) = (parts.next(), parts.next()) else { return Err(NotADate::Format) };
     let seconds = parts.next().unwrap_or("0");
     let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
@@ -125,21 +140,39 @@ fn clock(text: &str) -> Result<i64, NotADate> {
     if exists { Ok(total) } else { Err(NotADate::Field) }
 }
 
-/// Microseconds of an offset from UTC: `Z`, `+HH`, `+HH:MM`, `+HHMM`.
+/// The parts of an offset: hours, minutes, seconds.
+fn parts_of_offset(text: &str) -> Result<Vec<&str>, NotADate> {
+    if text.contains(':') {
+        return Ok(text.split(':').collect());
+    }
+    match text.len() {
+        0 => Err(NotADate::Format),
+        1 | 2 => Ok(vec![text]),
+        3 | 4 => {
+            let (hours, minutes) = text.split_at_checked(text.len() - 2).ok_or(NotADate::Format)?;
+            Ok(vec![hours, minutes])
+        }
+        _ => Err(NotADate::Field),
+    }
+}
+
+/// Microseconds of an offset from UTC: `Z`, `GMT`, `+H`, `+HH`, `+HH:MM`, `+HHMM`.
 fn offset(text: &str) -> Result<i64, NotADate> {
-    if text.eq_ignore_ascii_case("z") || text.eq_ignore_ascii_case("utc") {
+    if ["z", "utc", "gmt", "ut", "zulu"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
         return Ok(0);
     }
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').ok_or(NotADate::Format)?),
     };
-    let digits = rest.replace(':', "");
-    let (hours, rest) = digits.split_at_checked(2).ok_or(NotADate::Format)?;
-    let (minutes, seconds) =
-        if rest.len() > 2 { rest.split_at_checked(2).ok_or(NotADate::Format)? } else { (rest, "") };
-    let part = |text: &str| if text.is_empty() { Ok(0) } else { number(text, 2..=2) };
-    let (hours, minutes, seconds) = (number(hours, 2..=2)?, part(minutes)?, part(seconds)?);
+    let parts = parts_of_offset(rest)?;
+    let numbers: Vec<i64> = parts.into_iter().map(|part| number(part, 1..=2)).collect::<Result<_, _>>()?;
+    let (hours, minutes, seconds) = match numbers[..] {
+        [hours] => (hours, 0, 0),
+        [hours, minutes] => (hours, minutes, 0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return Err(NotADate::Format),
+    };
     if hours > 15 || minutes > 59 || seconds > 59 {
         return Err(NotADate::Field);
     }

@@ -76,6 +76,8 @@ pub(super) struct Analysis<'a> {
     pub(super) defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
     /// Columns that the statement takes by their places.
     pub(super) layouts: Vec<Taken>,
+    /// It reads no view wherever it has the name of one: it says which columns a table has.
+    pub(super) reads_no_view: bool,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -126,6 +128,7 @@ impl<'a> Analysis<'a> {
             with_ties: false,
             defaults: BTreeMap::new(),
             layouts: Vec::new(),
+            reads_no_view: false,
             ordered: BTreeSet::new(),
         }
     }
@@ -394,8 +397,10 @@ impl<'a> Analysis<'a> {
     /// The watched name that was not understood, if there is one.
     pub(super) fn not_understood(&self) -> Option<usize> {
         let tables = self.catalog.sensitive();
+        let is_table =
+            |name: &str| tables.holds(name) && !(self.reads_no_view && self.catalog.is_only_view(name));
         let watched = |(at, lexeme): (usize, &crate::text::Lexeme)| match &lexeme.token.token {
-            Token::Word(word) => ((self.names.contains(&name_of(word)) || tables.holds(&name_of(word)))
+            Token::Word(word) => ((self.names.contains(&name_of(word)) || is_table(&name_of(word)))
                 && !self.understood.contains(&at)
                 && !is_keyword(self.lexemes, at))
             .then_some(at),

@@ -1,6 +1,7 @@
 //! Comparisons of encrypted columns: with constants, with one another, with what queries give.
 
 use super::analysis::{Analysis, Reference};
+use super::common_type::of_one_type;
 use super::constant::{Constant, constant, in_parentheses, members};
 use super::expression::Operand;
 use super::scope::Scope;
@@ -282,13 +283,21 @@ impl Analysis<'_> {
         }
         let term = self.need(&column, "IN", None)?;
         self.replace_with_term(&column, term);
-        for member in list {
-            let Some(value) = constant(self.lexemes, member) else {
-                return Err(self.unreadable(&column, "IN beside a computed value"));
-            };
+        for value in of_one_type(Some(column.encryption.kind), self.constants(&column, list, "IN")?) {
             self.replace_compared(&value, Self::equal_form(&column.encryption, term))?;
         }
         Ok(())
+    }
+
+    /// The members of a list, each a constant.
+    pub(super) fn constants(
+        &self,
+        column: &Reference,
+        list: &[Expr],
+        reader: &str,
+    ) -> Result<Vec<Constant>, SqlError> {
+        let found: Option<_> = list.iter().map(|member| constant(self.lexemes, member)).collect();
+        found.ok_or_else(|| self.unreadable(column, &format!("{reader} beside a computed value")))
     }
 
     /// `(a, c) IN ((1, 2), (3, 4))`.
@@ -466,10 +475,7 @@ impl Analysis<'_> {
         let by_ends = by_order.is_some_and(|order| self.goes_by_ends(order, is_not));
         let term = self.need(column, reader, by_ends.then_some(Term::Equality))?;
         self.replace_with_term(column, term);
-        for member in list {
-            let Some(value) = constant(self.lexemes, member) else {
-                return Err(self.unreadable(column, &format!("{reader} beside a computed value")));
-            };
+        for value in of_one_type(None, self.constants(column, list, reader)?) {
             self.replace_compared(&value, Self::equal_form(&column.encryption, term))?;
         }
         Ok(())

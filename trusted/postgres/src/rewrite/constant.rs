@@ -35,7 +35,7 @@ impl Constant {
     }
 
     /// The type that it has before anything is made of it; none if its text may be of any.
-    fn kind(&self) -> Option<ColumnType> {
+    pub(super) fn kind(&self) -> Option<ColumnType> {
         let source = |digits: &str| match digits.parse::<i64>() {
             Ok(number) if i32::try_from(number).is_ok() => ColumnType::Integer,
             Ok(_) => ColumnType::BigInt,

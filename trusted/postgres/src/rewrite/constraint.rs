@@ -5,7 +5,8 @@ use super::layout::DeclaredColumns;
 use crate::error::SqlError;
 use crate::text::{fold, quoted};
 use sqlparser::ast::{
-    Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
+    AlterTableOperation, ColumnDef, ColumnOption, Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName,
+    ReferentialAction, TableConstraint,
 };
 
 /// The column that an index or a constraint is on; none if it is on an expression.
@@ -36,6 +37,54 @@ pub(super) fn by_bytes(class: &ObjectName) -> bool {
 }
 
 impl Analysis<'_> {
+    /// What a table without encrypted columns refers to: of one that has some, columns that are none.
+    pub(super) fn plain_references(
+        &mut self,
+        columns: &[ColumnDef],
+        constraints: &[TableConstraint],
+    ) -> Result<(), SqlError> {
+        for option in columns.iter().flat_map(|column| &column.options) {
+            if let ColumnOption::ForeignKey(key) = &option.option {
+                self.plain_reference(key)?;
+            }
+        }
+        for constraint in constraints {
+            if let TableConstraint::ForeignKey(key) = constraint {
+                self.plain_reference(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of what `ALTER TABLE` adds.
+    pub(super) fn plain_additions(&mut self, operations: &[AlterTableOperation]) -> Result<(), SqlError> {
+        operations.iter().try_for_each(|operation| match operation {
+            AlterTableOperation::AddColumn { column_def, .. } => {
+                self.plain_references(std::slice::from_ref(column_def), &[])
+            }
+            AlterTableOperation::AddConstraint { constraint, .. } => {
+                self.plain_references(&[], std::slice::from_ref(constraint))
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn plain_reference(&mut self, key: &ForeignKeyConstraint) -> Result<(), SqlError> {
+        let Some(declared) = self.declared(&key.foreign_table)? else { return Ok(()) };
+        for column in &key.referred_columns {
+            if let Some(of) = declared.get(&fold(&column.value, column.quote_style.is_some())) {
+                return Err(self.unsupported(
+                    self.lexemes.position_of(column.span).unwrap_or(0),
+                    format!("column {} is encrypted, and a plain column does not refer to it", of.label),
+                    "Declare the column that refers to it, with join = \"table.column\".",
+                ));
+            }
+            self.understand(column);
+        }
+        self.understand_name(&key.foreign_table);
+        Ok(())
+    }
+
     pub(super) fn constraint(
         &mut self,
         constraint: &TableConstraint,

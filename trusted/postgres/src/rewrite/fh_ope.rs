@@ -10,6 +10,7 @@
 //! done row by row, or refused.
 
 use super::analysis::{Analysis, Reference};
+use super::common_type::of_one_type;
 use super::constant::{Constant, constant};
 use super::expression::argument_of;
 use super::scope::{Relation, Scope};
@@ -92,9 +93,7 @@ impl Analysis<'_> {
         let opens = matches!(self.lexemes.token(at + 1), Some(Token::LParen));
         let end = self.lexemes.after_parentheses(at + 1).filter(|_| opens && self.lexemes.is_word(at, "in"));
         let Some(end) = end else { return self.in_other_words(column, "IN") };
-        let values: Option<Vec<Constant>> =
-            list.iter().map(|member| constant(self.lexemes, member)).collect();
-        let Some(values) = values else { return Err(self.unreadable(column, "IN beside a computed value")) };
+        let values = of_one_type(Some(column.encryption.kind), self.constants(column, list, "IN")?);
         self.among(column, &values, column.tokens.start..end, is_not)
     }
 

@@ -2,7 +2,8 @@
 
 use super::constant::constant;
 use super::statement::parse;
-use crate::catalog::{Catalog, Column, Constant, Table};
+use super::write::assigned;
+use crate::catalog::{Catalog, Column, Constant, Encryption, Table};
 use crate::plan::Source;
 use crate::text::{Lexemes, fold};
 use sqlparser::ast::{
@@ -193,10 +194,9 @@ fn with<'a>(
             };
             let mut options = definition.options.iter();
             let default = options.find_map(|option| match &option.option {
-                ColumnOption::Default(value) => default_of(lexemes, value),
+                ColumnOption::Default(value) => default_of(lexemes, value, encryption.as_ref()?),
                 _ => None,
             });
-            let default = default.filter(|_| encryption.is_some());
             let is_generated = definition.options.iter().any(|option| {
                 matches!(&option.option, ColumnOption::Generated { generation_expr: Some(_), .. })
             });
@@ -206,9 +206,9 @@ fn with<'a>(
     table
 }
 
-/// The constant that a default is.
-fn default_of(lexemes: &Lexemes, value: &Expr) -> Option<Constant> {
-    match constant(lexemes, value)?.source {
+/// The constant that a column's default is, as it is assigned to the column.
+fn default_of(lexemes: &Lexemes, value: &Expr, encryption: &Encryption) -> Option<Constant> {
+    match assigned(&constant(lexemes, value)?, encryption).source {
         Source::Constant(Some(text)) => Some(Constant::Opened(text)),
         Source::Constant(None)
         | Source::Constants(_)
@@ -221,17 +221,20 @@ fn default_of(lexemes: &Lexemes, value: &Expr) -> Option<Constant> {
 /// Sets or drops the default of a column of a table, or gives it another type.
 fn alter_column(table: &mut Table, column: &Ident, operation: &AlterColumnOperation, lexemes: &Lexemes) {
     let name = folded(column);
-    let default = match operation {
-        AlterColumnOperation::SetDefault { value } => default_of(lexemes, value),
-        AlterColumnOperation::DropDefault => None,
+    match operation {
+        AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault => {}
         AlterColumnOperation::SetDataType { data_type, .. } => {
             let changed = table.columns.iter_mut().filter(|one| one.name == name && one.encryption.is_none());
             changed.for_each(|column| column.stored = data_type.to_string().to_lowercase());
             return;
         }
         _ => return,
-    };
-    for column in table.columns.iter_mut().filter(|one| one.name == name && one.encryption.is_some()) {
-        column.default.clone_from(&default);
+    }
+    for column in table.columns.iter_mut().filter(|one| one.name == name) {
+        let Some(encryption) = &column.encryption else { continue };
+        column.default = match operation {
+            AlterColumnOperation::SetDefault { value } => default_of(lexemes, value, encryption),
+            _ => None,
+        };
     }
 }

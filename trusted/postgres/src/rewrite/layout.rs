@@ -80,7 +80,7 @@ fn default_name(table: &str, column: &str, option: &ColumnOption) -> Option<Stri
 
 impl Analysis<'_> {
     /// What is declared of a table, by its name as it is written.
-    fn declared(&self, name: &ObjectName) -> Result<Option<DeclaredColumns>, SqlError> {
+    pub(super) fn declared(&self, name: &ObjectName) -> Result<Option<DeclaredColumns>, SqlError> {
         let parts: Vec<String> = name
             .0
             .iter()
@@ -104,6 +104,7 @@ impl Analysis<'_> {
     pub(super) fn create_table(&mut self, table: &CreateTable) -> Result<Beside, SqlError> {
         let Some(declared) = self.declared(&table.name)? else {
             self.understand_name(&table.name);
+            self.plain_references(&table.columns, &table.constraints)?;
             return Ok(Beside::default());
         };
         let odd = table.query.is_some()
@@ -442,6 +443,7 @@ impl Analysis<'_> {
     pub(super) fn alter_table(&mut self, alter: &AlterTable) -> Result<Beside, SqlError> {
         let Some(declared) = self.declared(&alter.name)? else {
             self.understand_name(&alter.name);
+            self.plain_additions(&alter.operations)?;
             return Ok(Beside::default());
         };
         self.watch_relation(&relation_of([], &declared));

@@ -26,6 +26,11 @@ impl Sensitive {
         Self::new(self.tables.into_iter().chain(names))
     }
 
+    /// Is nothing encrypted, nor declared to be?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
     /// Is it the name of an encrypted table?
     pub(crate) fn holds(&self, name: &str) -> bool {
         self.tables.contains(name)
@@ -107,7 +112,7 @@ const RUNS_CODE: [&str; 15] = [
 ];
 
 /// First words of statements in which a name of the proxy's own schema is what they are about.
-const DEFINES: [&str; 6] = ["create", "alter", "drop", "comment", "lock", "truncate"];
+const DEFINES: [&str; 8] = ["create", "alter", "drop", "comment", "lock", "truncate", "grant", "revoke"];
 
 /// The token of the proxy's own schema in a statement that would change what is in it, or it: a definition that names it,
 /// a change of rows wherever it stands (behind `EXPLAIN ANALYZE`, within `WITH`), or code that names it.
@@ -115,17 +120,26 @@ pub(super) fn changes_own_schema(statement: &Lexemes) -> Option<usize> {
     let defines = DEFINES.iter().any(|word| statement.is_word(0, word));
     let of_schemas = LazyCell::new(|| (0..statement.list.len()).any(|at| statement.is_word(at, "schema")));
     let reads_from = LazyCell::new(|| alias_begins(statement));
+    let roles = LazyCell::new(|| roles_begin(statement));
     let makes_code = LazyCell::new(|| makes_code(statement));
     let is_code = |string: &str| holds_word(string, OWN_SCHEMA) && *makes_code && code_changes(string);
     statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
         Token::Word(word) if name_of(word) == OWN_SCHEMA => {
             let is_qualifier = matches!(statement.token(at + 1), Some(Token::Period));
             let is_alias = || reads_from.is_some_and(|from| from < at);
+            let is_role = || roles.is_some_and(|roles| roles < at);
             (is_qualifier && is_target(statement, at))
-                || (defines && (*of_schemas || (is_qualifier && !is_alias())))
+                || (defines && !is_role() && (*of_schemas || (is_qualifier && !is_alias())))
         }
         token => string_of(token).is_some_and(|string| is_code(&string.to_lowercase())),
     })
+}
+
+/// Where the roles begin that `GRANT` and `REVOKE` name.
+fn roles_begin(statement: &Lexemes) -> Option<usize> {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
+    let grants = is(0, &["grant", "revoke"]);
+    (1..statement.list.len()).find(|at| grants && is(*at, &["to", "from"]))
 }
 
 /// The text of a string.

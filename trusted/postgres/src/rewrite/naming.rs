@@ -222,11 +222,23 @@ fn prepare(
     let declared = list.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
     let of_columns: Vec<Option<ColumnType>> =
         declared.iter().map(|tokens| declared_type(text_of(text, lexemes, tokens)?)).collect();
+    let tokens_of = |value: &Value| match value.source {
+        Source::Parameter(number) => usize::from(number).checked_sub(1).and_then(|place| declared.get(place)),
+        _ => None,
+    };
+    let name_of = |value: &Value| tokens_of(value).and_then(|tokens| text_of(text, lexemes, tokens));
+    let is_sealed = |value: &&Value| !matches!(value.form, Form::Plain | Form::Presence);
+    let padded =
+        rewritten.values.iter().filter(is_sealed).find(|value| name_of(value).is_some_and(is_padded));
+    if let Some(at) = padded.and_then(tokens_of).map(|tokens| tokens.start) {
+        return Err(refused(
+            "a parameter of this type is compared otherwise than a value of an encrypted column",
+            "Declare it as text or varchar, or as the column is declared.",
+            (text, lexemes, at),
+        ));
+    }
     let kind = |value: &Value| match (&value.form, &value.source) {
-        (Form::Plain, Source::Parameter(number)) => {
-            let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
-            place.and_then(|tokens| text_of(text, lexemes, tokens)).unwrap_or("unknown").to_owned()
-        }
+        (Form::Plain, Source::Parameter(_)) => name_of(value).unwrap_or("unknown").to_owned(),
         (form, _) if form.is_array() => "bytea[]".to_owned(),
         (Form::Presence, _) => "boolean".to_owned(),
         _ => "bytea".to_owned(),
@@ -250,6 +262,15 @@ fn text_of<'t>(text: &'t str, lexemes: &Lexemes, tokens: &Range<usize>) -> Optio
 fn declared_type(name: &str) -> Option<ColumnType> {
     let name = name.to_lowercase();
     ColumnType::parse(name.strip_suffix("[]").unwrap_or(&name)).map(ColumnType::plain)
+}
+
+/// Is it a type whose texts are padded with blanks that do not count, or one of money?
+fn is_padded(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+    let word = name.split(['(', '[']).next().unwrap_or_default().trim();
+    ["char", "character", "nchar", "national char", "national character", "bpchar", "\"char\"", "money"]
+        .contains(&word)
 }
 
 /// The parts of a list between commas.

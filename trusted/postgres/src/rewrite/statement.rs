@@ -4,14 +4,15 @@ use super::analysis::Analysis;
 use super::copy::Copy;
 use super::insert_rows::is_constant;
 use super::layout::Beside;
-use super::mention::{is_escaped, is_keyword, makes_code};
+use super::mention::{is_escaped, makes_code};
 use super::select::{Mode, ResultColumn};
 use super::spelling::for_parser;
+use super::views;
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Layout, Outputs, Program};
 use crate::text::{Lexemes, name_of};
-use sqlparser::ast::Statement;
+use sqlparser::ast::{CreateTable, CreateView, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token};
@@ -118,14 +119,26 @@ pub(super) fn plan(
     if begins(&&PUBLICATION[..]) {
         return publication(text, lexemes);
     }
+    if views::are_other_things(lexemes, catalog) {
+        return Ok(Action::Unchanged);
+    }
     require_readable(text, lexemes, catalog, mention)?;
     let parsed = parse(text, lexemes, mention);
     let mut analysis = Analysis::new(text, lexemes, catalog);
-    if let (false, Some(at)) = (parsed.as_ref().is_ok_and(reads_rows), view_in(lexemes, catalog)) {
+    if let Some(at) = views::read_by(parsed.as_ref().ok(), lexemes, catalog) {
         return Err(analysis.of_view(at));
     }
     let statement = parsed?;
+    analysis.reads_no_view = views::are_none_in(&statement);
     match &statement {
+        Statement::CreateTable(CreateTable { query: Some(query), name, .. })
+        | Statement::CreateView(CreateView { query, name, .. })
+            if views::are_all(lexemes, catalog) =>
+        {
+            analysis.query(query, None, Mode::Plain)?;
+            analysis.understand_name(name);
+            finish(analysis, &[])
+        }
         Statement::CreateTable(table) => {
             let beside = analysis.create_table(table)?;
             finish_layout(analysis, beside)
@@ -150,36 +163,6 @@ pub(super) fn plan(
             finish(analysis, &results)
         }
     }
-}
-
-/// Is it a statement whose tables are looked up by their names, each as what it is?
-fn reads_rows(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Query(_)
-            | Statement::Insert(_)
-            | Statement::Update(_)
-            | Statement::Delete(_)
-            | Statement::Explain { .. }
-            | Statement::Copy { .. }
-    )
-}
-
-/// The first token that may be the name of a view of encrypted columns.
-fn view_in(lexemes: &Lexemes, catalog: &Catalog) -> Option<usize> {
-    let word = |at: usize| match lexemes.token(at) {
-        Some(Token::Word(word)) => Some(name_of(word)),
-        _ => None,
-    };
-    let is_view = |at: &usize| {
-        let before = at.checked_sub(2).filter(|_| matches!(lexemes.token(at - 1), Some(Token::Period)));
-        let schema = before.and_then(word);
-        let is_named = |name: String| {
-            catalog.is_view(None, &name) || schema.is_some_and(|schema| catalog.is_view(Some(&schema), &name))
-        };
-        word(*at).is_some_and(is_named) && !is_keyword(lexemes, *at)
-    };
-    (0..lexemes.list.len()).find(is_view)
 }
 
 /// That a statement may be analysed at all.

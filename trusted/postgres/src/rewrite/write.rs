@@ -4,6 +4,7 @@ use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, constant};
 use super::scope::{Relation, Scope};
 use super::select::{Grouped, Mode, ResultColumn};
+use super::spelling::condition_of_conflict;
 use super::term::Term;
 use crate::catalog::{Constant as Default, Encryption};
 use crate::column_type::ColumnType;
@@ -14,6 +15,8 @@ use sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, ObjectName, OnConflict,
     OnConflictAction, SelectItem, Update, UpdateTableFromKind,
 };
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -213,6 +216,7 @@ impl Analysis<'_> {
                 }
             }
         }
+        self.condition_of_conflict(conflict, relation)?;
         match &conflict.action {
             OnConflictAction::DoNothing => Ok(()),
             OnConflictAction::DoUpdate(update) => {
@@ -226,6 +230,31 @@ impl Analysis<'_> {
                 update.selection.iter().try_for_each(|condition| self.expression(condition, &both, "WHERE"))
             }
         }
+    }
+
+    /// `ON CONFLICT (c) WHERE ...`: the condition of an index, which compares no encrypted column with a value.
+    fn condition_of_conflict(&mut self, conflict: &OnConflict, relation: &Relation) -> Result<(), SqlError> {
+        let Some(ConflictTarget::Columns(columns)) = &conflict.conflict_target else { return Ok(()) };
+        let first = columns.first().and_then(|name| self.lexemes.position_of(name.span));
+        let open = first.and_then(|first| first.checked_sub(1));
+        let Some(tokens) = open.and_then(|open| condition_of_conflict(self.lexemes, open)) else {
+            return Ok(());
+        };
+        let list: Vec<_> = self.lexemes.tokens().drain(tokens.start + 1..tokens.end).collect();
+        let parsed = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(list).parse_expr();
+        let values = self.edits.values.len();
+        if let Ok(condition) = parsed {
+            let scope = Scope { relations: vec![relation.clone()], outer: None };
+            self.expression(&condition, &scope, "the condition of an index")?;
+            if self.edits.values.len() == values {
+                return Ok(());
+            }
+        }
+        Err(self.unsupported(
+            tokens.start,
+            "the condition of the index that a conflict is of compares an encrypted column with a value, or is not understood".into(),
+            "Use IS NOT NULL, or a condition on other columns.",
+        ))
     }
 
     /// `SET c = 1`: an encrypted column is set with its terms.

@@ -6,6 +6,7 @@ mod comments;
 mod computing;
 mod current;
 mod planning;
+mod refused;
 mod tables;
 mod targets;
 
@@ -74,6 +75,7 @@ pub(super) struct Requests<'a> {
     names_in_sql: bool,
     /// What it has sent that changes tables.
     changes: tables::Changes,
+    refused_names: refused::RefusedNames,
 }
 
 /// Passes on what the client sends until there is no more.
@@ -103,6 +105,7 @@ pub(super) async fn pass(
         number: 0,
         names_in_sql: false,
         changes: tables::Changes::default(),
+        refused_names: refused::RefusedNames::default(),
     };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,

@@ -1,7 +1,9 @@
 //! What of a session's settings statements are read by.
 
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::fields::Fields;
+use crate::plan::{Action, Output, Outputs, Program};
 
 /// The settings that say how a statement's text is to be read.
 #[derive(Debug)]
@@ -9,11 +11,34 @@ pub(super) struct Settings {
     utf8: bool,
     standard_strings: bool,
     utc: bool,
+    iso: bool,
+}
+
+/// Does a result show a day or a moment that the proxy opens?
+fn shows_dates(outputs: &Outputs) -> bool {
+    let Outputs::Columns(list) = outputs else { return false };
+    let dates = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
+    let is_date = |output: &Output| matches!(output, Output::Sealed(column) if dates.contains(&column.kind));
+    list.iter().any(is_date)
+}
+
+/// Does what becomes of a statement show one?
+fn action_shows_dates(action: &Action) -> bool {
+    match action {
+        Action::Unchanged | Action::Refused(_) => false,
+        Action::Rewritten(rewritten) => shows_dates(&rewritten.outputs),
+        Action::Program(program) => match &**program {
+            Program::Layout(layout) => layout.steps.iter().any(|step| shows_dates(&step.outputs)),
+            Program::Recompute(recompute) => shows_dates(&recompute.write.outputs),
+            Program::CopyOut(copy) => shows_dates(&copy.read.outputs),
+            Program::CopyIn(_) => false,
+        },
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { utf8: true, standard_strings: true, utc: false }
+        Self { utf8: true, standard_strings: true, utc: false, iso: true }
     }
 }
 
@@ -36,6 +61,7 @@ impl Settings {
         match name {
             b"client_encoding" => self.utf8 = value.eq_ignore_ascii_case(b"UTF8"),
             b"standard_conforming_strings" => self.standard_strings = value == b"on",
+            b"DateStyle" => self.iso = value.starts_with(b"ISO"),
             b"TimeZone" => {
                 let known: [&[u8]; 6] = [b"UTC", b"Etc/UTC", b"GMT", b"Etc/GMT", b"Zulu", b"Etc/UCT"];
                 self.utc = known.iter().any(|name| value.eq_ignore_ascii_case(name));
@@ -47,6 +73,36 @@ impl Settings {
     /// Is a moment of the session's time zone the same without one?
     pub(super) fn is_utc(&self) -> bool {
         self.utc
+    }
+
+    /// That days and moments are shown as the session asks for them: the proxy writes ISO 8601.
+    ///
+    /// # Errors
+    /// It asks for something else, and a statement shows some.
+    pub(super) fn require_dates(&self, action: &Action) -> Result<(), SqlError> {
+        self.require_style(action_shows_dates(action))
+    }
+
+    /// The same of what was prepared.
+    pub(super) fn require_dates_of(
+        &self,
+        program: Option<&Program>,
+        outputs: &Outputs,
+    ) -> Result<(), SqlError> {
+        let of_program = program.is_some_and(|program| match program {
+            Program::Recompute(recompute) => shows_dates(&recompute.write.outputs),
+            Program::CopyOut(copy) => shows_dates(&copy.read.outputs),
+            Program::Layout(_) | Program::CopyIn(_) => false,
+        });
+        self.require_style(of_program || (program.is_none() && shows_dates(outputs)))
+    }
+
+    fn require_style(&self, shows_dates: bool) -> Result<(), SqlError> {
+        if self.iso || !shows_dates {
+            return Ok(());
+        }
+        let message = "dates and moments of encrypted columns are shown in ISO 8601 alone";
+        Err(SqlError::new("0A000", message).hint("SET datestyle = 'ISO'."))
     }
 
     /// That a text means what it seems to, and values are what they seem to be.
@@ -81,6 +137,24 @@ mod tests {
             replies::string(out, value.as_bytes());
         });
         out
+    }
+
+    #[test]
+    fn dates_are_shown_in_one_style() {
+        let catalog = crate::rewrite::tests::catalog();
+        let action = |text| crate::plan(text, &catalog).unwrap().remove(0).action;
+        let (shown, hidden) = (
+            action("SELECT max(opened) FROM accounts"),
+            action("SELECT balance FROM accounts ORDER BY opened"),
+        );
+        let mut settings = Settings::default();
+        for (style, fits) in
+            [("ISO, DMY", true), ("German, DMY", false), ("SQL, MDY", false), ("ISO, MDY", true)]
+        {
+            settings.read(&status("DateStyle", style));
+            assert_eq!(settings.require_dates(&shown).is_ok(), fits, "{style}");
+            settings.require_dates(&hidden).unwrap();
+        }
     }
 
     #[test]

@@ -89,8 +89,11 @@ pub(super) fn read(
     let kind = encryption.kind;
     let reading = |said| Reading { said, cast, kind, in_utc: inputs.asker.in_utc };
     let own = |text: &Option<String>| {
-        let datum = text.as_deref().map(|text| Datum::from_text(kind, text)).transpose()?;
-        Ok(datum.map(|datum| Given { datum, kind }))
+        let read = |text| match kind {
+            ColumnType::TimestampTz => reading(Said::Open).of_type(kind, text),
+            _ => Datum::from_text(kind, text),
+        };
+        Ok(text.as_deref().map(read).transpose()?.map(|datum| Given { datum, kind }))
     };
     match source {
         Source::Parameter(number) => {

@@ -7,6 +7,7 @@ use crate::plan::{Form, Piece, Rewritten, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, constant};
 use crate::rewrite::term::Term;
+use crate::rewrite::write::assigned;
 use crate::text::quoted;
 use sqlparser::ast::{ColumnDef, ColumnOption, Expr, Ident};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Analysis<'_> {
         at: usize,
     ) -> Result<Constant, SqlError> {
         let found = constant(self.lexemes, value).filter(|found| matches!(found.source, Source::Constant(_)));
-        found.ok_or_else(|| {
+        found.map(|found| assigned(&found, encryption)).ok_or_else(|| {
             self.unsupported(
                 at,
                 format!(

@@ -61,6 +61,10 @@ fn a_view_of_encrypted_columns_is_refused() {
         let Action::Refused(error) = planned(statement) else { panic!("{statement}") };
         assert!(error.sqlstate == "0A000" && error.message.contains(part), "{statement}: {error}");
     }
+}
+
+#[test]
+fn what_is_only_called_as_a_view_is_none() {
     for statement in [
         "DROP VIEW v",
         "DROP VIEW IF EXISTS public.v CASCADE",
@@ -70,8 +74,25 @@ fn a_view_of_encrypted_columns_is_refused() {
         "SELECT id AS v FROM notes v WHERE v.id = 5",
         "SELECT * FROM public.w WHERE id = 5",
         "WITH v AS (SELECT 1 AS id) SELECT * FROM v WHERE id = 5",
+        // What is only called as it is.
+        "CREATE TABLE other (v int DEFAULT 5, w text, UNIQUE (v))",
+        "CREATE TABLE other (v int REFERENCES accounts (id), FOREIGN KEY (v) REFERENCES accounts)",
+        "ALTER TABLE notes ADD COLUMN v int REFERENCES accounts (id), ALTER w SET DEFAULT 'x'",
+        "CREATE INDEX v ON notes (v) WHERE w > 5",
+        "CREATE VIEW other AS SELECT v FROM unknown WHERE w = 'x'",
+        "CREATE TABLE other AS SELECT v FROM unknown WHERE w = 'x'",
+        "CREATE SCHEMA IF NOT EXISTS v",
+        "CREATE TRIGGER v BEFORE INSERT ON notes EXECUTE FUNCTION f()",
+        "DROP TRIGGER IF EXISTS v ON notes",
     ] {
         assert_eq!(planned(statement), Action::Unchanged, "{statement}");
+    }
+    for statement in [
+        "CREATE TABLE other (v text REFERENCES accounts (owner))",
+        "CREATE TRIGGER v BEFORE INSERT ON accounts EXECUTE FUNCTION f()",
+        "CREATE VIEW other AS SELECT v FROM accounts",
+    ] {
+        assert!(matches!(planned(statement), Action::Refused(_)), "{statement}");
     }
 }
 

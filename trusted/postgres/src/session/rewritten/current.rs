@@ -28,7 +28,12 @@ impl Requests<'_> {
         name: &[u8],
         statement: Arc<Statement>,
     ) -> Result<Option<Arc<Statement>>, SqlError> {
-        self.shared.state().settings.require_readable()?;
+        {
+            let state = self.shared.state();
+            state.settings.require_readable()?;
+            let program = statement.program.as_deref();
+            state.settings.require_dates_of(program, &statement.rewritten.outputs)?;
+        }
         let of_read = statement.program.iter().flat_map(|_| &statement.rewritten.layouts);
         let layouts: Vec<&Taken> = of_read.chain(&stored(&statement).layouts).collect();
         if !layouts.is_empty() {

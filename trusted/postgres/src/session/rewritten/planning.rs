@@ -38,13 +38,42 @@ impl Requests<'_> {
     }
 
     /// Room for a text that is read and takes some.
-    async fn room_to_read(&self, text: &str, catalog: &Catalog) -> Result<Option<Share>, SqlError> {
+    pub(super) async fn room_to_read(
+        &self,
+        text: &str,
+        catalog: &Catalog,
+    ) -> Result<Option<Share>, SqlError> {
         let is_read = Rewriting::may_count(text)
             && crate::rewrite::is_read(text, catalog, &self.shared.state().names.in_text(text));
         if !is_read {
             return Ok(None);
         }
         self.behind.entered.unless_cancelled(self.rewriting.read(text)).await
+    }
+
+    /// Refuses what shows days and moments as the session does not ask for them.
+    fn require_dates(&self, planned: &mut [Planned]) {
+        let state = self.shared.state();
+        for one in planned {
+            if let Err(error) = state.settings.require_dates(&one.action) {
+                (one.action, one.naming) = (Action::Refused(error), None);
+            }
+        }
+    }
+
+    /// Has what is named in SQL be known where a text may name it: when what names it is complete.
+    async fn await_names(&mut self, text: &[u8]) -> Result<(), SqlError> {
+        if !crate::rewrite::may_name(&String::from_utf8_lossy(text))
+            || self.shared.state().pipeline.is_empty()
+        {
+            return Ok(());
+        }
+        replies::message(&mut self.out, b'H', |_| ());
+        self.write()
+            .await
+            .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
+        self.shared.at_most(0).await;
+        Ok(())
     }
 
     /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
@@ -57,16 +86,7 @@ impl Requests<'_> {
         if may_be_closed_by(text) {
             self.may_keep = false;
         }
-        if crate::rewrite::may_name(&String::from_utf8_lossy(text))
-            && !self.shared.state().pipeline.is_empty()
-        {
-            // What is named is known when what names it is complete.
-            replies::message(&mut self.out, b'H', |_| ());
-            self.write()
-                .await
-                .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
-            self.shared.at_most(0).await;
-        }
+        self.await_names(text).await?;
         self.sees_the_past |= text.windows(ISOLATION.len()).any(|part| part.eq_ignore_ascii_case(ISOLATION));
         if tables::sets_transaction(text) {
             return Ok(None);
@@ -75,6 +95,8 @@ impl Requests<'_> {
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
+        self.refused_names.require_none_in(text)?;
+        catalog = self.with_new_views(text, catalog).await?;
         if catalog.has_misfit_in(text) {
             // It may have been mended at the database, of which nothing is heard here.
             self.shared.state().changed_tables = true;
@@ -98,7 +120,9 @@ impl Requests<'_> {
         }
         // What is left waits for the database, and others' statements must not wait for that.
         drop(room);
+        self.require_dates(&mut planned);
         self.note_changes(text, &planned, &catalog);
+        self.refused_names.note(text, &planned);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;

@@ -82,7 +82,7 @@ fn may_change_any(text: &str) -> bool {
 }
 
 /// Is a word somewhere in a text, in letters of any case?
-fn holds_word(text: &str, word: &str) -> bool {
+pub(super) fn holds_word(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
 }
 
@@ -165,6 +165,43 @@ impl Requests<'_> {
             behind.extend(own.into_iter().flatten().cloned());
         }
         behind
+    }
+
+    /// The tables once more, if a text names relations that were not known and are views: made by a function of the session's own, or
+    /// by others at the database.
+    pub(super) async fn with_new_views(
+        &mut self,
+        text: &str,
+        catalog: Arc<Catalog>,
+    ) -> Result<Arc<Catalog>, SqlError> {
+        if is_of_the_session(text) || !crate::rewrite::may_name_unknown(text, &catalog) {
+            return Ok(catalog);
+        }
+        // What goes on as it is needs no room: it is searched roughly where it is long, or might be read otherwise than PostgreSQL does.
+        let is_readable = self.shared.state().settings.require_readable().is_ok();
+        let goes_on = !catalog.sensitive().may_be_in(text, catalog.is_shown());
+        let is_read = is_readable && !(goes_on && Rewriting::may_count(text));
+        if !is_read && !goes_on {
+            return Ok(catalog);
+        }
+        let names = {
+            let _room = if is_read { self.room_to_read(text, &catalog).await? } else { None };
+            crate::rewrite::unknown_relations(text, &catalog, is_read)
+        };
+        let was_changed = self.shared.state().changed_tables;
+        if names.is_empty() || !self.shared.state().can_ask() {
+            return Ok(catalog);
+        }
+        let quoted = |name: &String| format!("E'{}'", name.replace('\\', "\\\\").replace('\'', "''"));
+        let names: Vec<String> = names.iter().map(quoted).collect();
+        let views = self
+            .ask(&format!(
+                "SELECT 1 FROM pg_catalog.pg_class WHERE relkind IN ('v', 'm') AND relname IN ({}) LIMIT 1",
+                names.join(", ")
+            ))
+            .await?;
+        self.shared.state().changed_tables |= was_changed || !views.is_empty();
+        if views.is_empty() { Ok(catalog) } else { self.catalog().await }
     }
 
     /// A catalogue that was read, with doubt of those that may be others now.
