@@ -86,7 +86,7 @@ impl Core {
             Some(Change::Asked(Request::Update(update))) => {
                 let collection = self.state.kept(update.collection)?;
                 growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
-                self.fill.since += update.pair_count();
+                self.fill.since += update.pairs.len();
                 unfinished = Some(update);
             }
             last => self.replay(last)?,

@@ -9,21 +9,30 @@ use arras_primitives::prg::Prg;
 use arras_primitives::uniform::shuffle;
 use arras_protocol::iee::{BATCH_MAX, put_bytes};
 use arras_schemes::bisen::message::{Opened, Refused, Settings};
-use arras_schemes::bisen::update::{Fence, Operation, Pair, Update};
+use arras_schemes::bisen::update::{Fence, Operation, Update};
 use arras_schemes::bisen::{KeywordHash, Salt};
+use postcard::fixint::le;
+use serde::{Deserialize, Serialize};
 
 /// Most entries of a collection, so that counters of 32 bits hold.
 const ENTRIES_MAX: u64 = u32::MAX as u64;
 
-/// Name and settings.
-pub(crate) type Described = (String, Settings);
-
-/// A collection.
-pub(crate) struct Collection {
+/// What is small of a collection, as it is sealed: its numbers have one length, whatever they are.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct About {
     pub(crate) name: String,
     pub(crate) settings: Settings,
     /// Grows with every change.
+    #[serde(with = "le")]
     pub(crate) revision: u128,
+    /// Entries of all keywords that searches see, spilled or not.
+    #[serde(with = "le")]
+    pub(crate) entries: u64,
+}
+
+/// A collection.
+pub(crate) struct Collection {
+    pub(crate) about: About,
     salt: Salt,
     pub(crate) keys: EntryKeys,
     pub(crate) table: Table,
@@ -76,23 +85,22 @@ pub(crate) fn puts(
 
 impl Collection {
     /// An empty one; what comes into its table is of this generation.
-    pub(crate) fn new(root: &Key, number: usize, (name, settings): Described, generation: u32) -> Self {
-        let number = number as u32;
+    pub(crate) fn new(root: &Key, number: u32, about: About, generation: u32) -> Self {
         let salt = Salt(*root.derive(&[b"bisen", b"salt", &number.to_be_bytes()]).expose_16());
-        let documents = Documents::new(usize::from(settings.fields));
+        let documents = Documents::new(usize::from(about.settings.fields));
         let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
-        Self { name, settings, revision: 0, salt, keys, table, documents }
+        Self { about, salt, keys, table, documents }
     }
 
     pub(crate) fn opened(&self, number: u32) -> Opened {
         Opened {
             collection: number,
             salt: self.salt,
-            settings: self.settings.clone(),
+            settings: self.about.settings.clone(),
             documents: self.documents.published_count() as u64,
-            entries: self.table.entries,
+            entries: self.about.entries,
             live_entries: self.documents.live_entries,
-            revision: self.revision,
+            revision: self.about.revision,
         }
     }
 
@@ -106,44 +114,39 @@ impl Collection {
         stem[0]
     }
 
-    fn stems(&self, update: &Update) -> Vec<Block> {
-        let mut stems: Vec<Block> = update.pairs().map(|pair| pair.keyword.0).collect();
-        self.keys.stems(&mut stems);
-        stems
-    }
-
     /// Its revision with a change, which is the present one if that was the last.
     pub(crate) fn revision_with(&self, fence: Fence) -> Result<u128, Refused> {
-        fence.next(self.revision).ok_or(Refused::Stale(self.revision))
+        fence.next(self.about.revision).ok_or(Refused::Stale(self.about.revision))
     }
 
     /// Whether an update can be carried out, and by how many bytes the collection grows with it at the most.
     pub(crate) fn admit(&self, update: &Update) -> Result<usize, Refused> {
         let (_, new) = self.documents.targets(update)?;
-        if self.table.entries + update.pair_count() as u64 > ENTRIES_MAX {
+        if self.about.entries + update.pairs.len() as u64 > ENTRIES_MAX {
             return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
         }
-        Ok(update.pair_count() * KEYWORD_BYTES + self.documents.bytes_for(new))
+        Ok(update.pairs.len() * KEYWORD_BYTES + self.documents.bytes_for(new))
     }
 
     /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.
     pub(crate) fn stage(&mut self, update: &Update, prg: &mut Prg) -> Result<Staged, Refused> {
         let (targets, _) = self.documents.targets(update)?;
-        let stems = self.stems(update);
+        let mut stems: Vec<Block> = update.pairs.iter().map(|pair| pair.keyword.0).collect();
+        self.keys.stems(&mut stems);
         let mut touched = Vec::new();
         let mut places = Vec::with_capacity(stems.len());
         let mut blocks = Vec::with_capacity(stems.len());
         let mut entries = vec![0; targets.len()];
-        for (stem, pair) in stems.iter().zip(update.pairs()) {
+        for (stem, pair) in stems.iter().zip(&update.pairs) {
             let (epoch, counter, is_first) = self.table.next(stem);
             if is_first {
                 touched.push(*stem);
             }
             places.push(EntryKeys::place(stem, epoch, counter));
-            let Pair { operation, slot, metadata, .. } = pair;
-            let number = targets.get(slot as usize).copied().unwrap_or_default();
-            entries.get_mut(slot as usize).into_iter().for_each(|entries: &mut u32| *entries += 1);
-            blocks.push(payload(operation, number, &metadata.0));
+            // The update is within bounds: its slots are.
+            let slot = pair.slot as usize;
+            entries[slot] += 1;
+            blocks.push(payload(pair.operation, targets[slot], &pair.metadata.0));
         }
         let puts = puts(&self.keys, places, blocks, prg);
         Ok(Staged { touched, targets, entries, puts })
@@ -151,7 +154,8 @@ impl Collection {
 
     /// From now on searches see it.
     pub(crate) fn publish(&mut self, update: &Update, staged: &Staged) {
-        self.revision = update.fence.next(self.revision).unwrap_or(self.revision);
+        self.about.revision = update.fence.next(self.about.revision).unwrap_or(self.about.revision);
+        self.about.entries += update.pairs.len() as u64;
         self.table.publish(&staged.touched);
         self.documents.apply(update, &staged.targets, &staged.entries);
     }

@@ -3,8 +3,9 @@
 use crate::policy::sees;
 use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Update};
+use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Field, Update};
 use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// A set of numbers of documents below a bound.
@@ -25,19 +26,21 @@ const NO_NUMBER: u32 = u32::MAX;
 const MAP_BYTES: usize = 48;
 
 /// Whether searches see a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Standing {
     Draft,
     Published,
     Retired,
 }
 
-impl Standing {
-    /// From its number as it is cast.
-    pub(crate) fn of_code(code: u8) -> Self {
-        [Self::Draft, Self::Published].get(usize::from(code)).copied().unwrap_or(Self::Retired)
-    }
+/// A version as it is sealed: of one length, whatever it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sealed {
+    pub(crate) name: DocumentName,
+    pub(crate) facts: Facts,
+    #[serde(with = "postcard::fixint::le")]
+    pub(crate) entries: u32,
+    pub(crate) standing: Standing,
 }
 
 /// A version, but for its declared fields.
@@ -56,7 +59,7 @@ pub(crate) struct Documents {
     /// How many declared fields are kept of each.
     field_count: usize,
     versions: Vec<Version>,
-    fields: Vec<i64>,
+    fields: Vec<Field>,
     pub(crate) published: Set,
     by_name: HashMap<DocumentName, u32>,
     drafts: HashMap<DocumentName, u32>,
@@ -113,7 +116,7 @@ impl Documents {
 
     pub(crate) fn field(&self, number: u32, field: u8) -> i64 {
         let at = number as usize * self.field_count + usize::from(field);
-        self.fields.get(at).copied().unwrap_or(0)
+        self.fields.get(at).map_or(0, |field| field.0)
     }
 
     /// Bytes for so many versions.
@@ -125,9 +128,9 @@ impl Documents {
     /// The number of each of an update's documents, and how many of them are new.
     pub(crate) fn targets(&self, update: &Update) -> Result<(Vec<u32>, usize), Refused> {
         let mut named = HashSet::new();
-        let mut targets = Vec::with_capacity(update.document_count());
+        let mut targets = Vec::with_capacity(update.documents.len());
         let mut new = 0;
-        for (change, slot) in update.documents().zip(0..) {
+        for (change, slot) in update.documents.iter().zip(0..) {
             let wrong = Refused::Document(slot);
             if !named.insert(change.name) {
                 return Err(wrong);
@@ -145,10 +148,10 @@ impl Documents {
             });
         }
         if self.bound() + new > NUMBERS_MAX {
-            return Err(Refused::Update);
+            return Err(Refused::Bound);
         }
         let pointless = |slot: u32| targets.get(slot as usize).is_none_or(|number| *number == NO_NUMBER);
-        match update.pairs().map(|pair| pair.slot).find(|slot| pointless(*slot)) {
+        match update.pairs.iter().map(|pair| pair.slot).find(|slot| pointless(*slot)) {
             Some(slot) => Err(Refused::Document(slot)),
             None => Ok((targets, new)),
         }
@@ -156,24 +159,25 @@ impl Documents {
 
     /// Carries out what an update does with its documents, of which each has so many more entries.
     pub(crate) fn apply(&mut self, update: &Update, targets: &[u32], entries: &[u32]) {
-        let each = update.documents().zip(targets.iter().zip(entries));
+        let each = update.documents.iter().zip(targets.iter().zip(entries));
         for (DocumentChange { action, name, facts }, (number, more)) in each {
-            match action {
-                DocumentAction::New => self.restore(name, &facts, Standing::Draft, *more),
-                DocumentAction::NewPublished => {
-                    self.retire(self.drafts.get(&name).copied());
-                    self.restore(name, &facts, Standing::Published, *more);
+            let is_published = match action {
+                DocumentAction::New | DocumentAction::NewPublished => {
+                    self.push(*name, facts);
+                    *action == DocumentAction::NewPublished
                 }
-                DocumentAction::Existing | DocumentAction::Draft => self.add_entries(*number, *more),
-                DocumentAction::DraftPublished => {
-                    self.add_entries(*number, *more);
-                    self.set_facts(*number, &facts);
-                    self.publish(name, *number);
-                }
+                DocumentAction::Existing | DocumentAction::Draft => false,
+                DocumentAction::DraftPublished => true,
                 DocumentAction::Retire => {
-                    self.retire(self.drafts.get(&name).copied());
-                    self.retire(self.by_name.get(&name).copied());
+                    self.retire(self.drafts.get(name).copied());
+                    self.retire(self.by_name.get(name).copied());
+                    continue;
                 }
+            };
+            self.add_entries(*number, *more);
+            if is_published {
+                self.set_facts(*number, facts);
+                self.publish(*name, *number);
             }
         }
     }
@@ -193,12 +197,10 @@ impl Documents {
         fields.zip(facts.fields).for_each(|(field, value)| *field = value);
     }
 
-    /// Publishes a version that was pushed, or a draft.
+    /// Publishes a draft.
     fn publish(&mut self, name: DocumentName, number: u32) {
         self.retire(self.by_name.get(&name).copied());
-        if self.drafts.get(&name) == Some(&number) {
-            self.drafts.remove(&name);
-        }
+        self.drafts.remove(&name);
         let Some(version) = self.versions.get_mut(number as usize) else { return };
         version.standing = Standing::Published;
         self.total_length += u64::from(version.length);
@@ -225,34 +227,39 @@ impl Documents {
     }
 
     /// A version, for a checkpoint.
-    pub(crate) fn version(&self, number: u32) -> Option<(DocumentName, Facts, Standing, u32)> {
+    pub(crate) fn version(&self, number: u32) -> Option<Sealed> {
         let Version { name, length, visibility, entries, standing } = *self.get(number)?;
         let mut facts = Facts { length, visibility, ..Facts::default() };
         for (field, value) in facts.fields.iter_mut().enumerate().take(self.field_count) {
-            *value = self.field(number, field as u8);
+            *value = Field(self.field(number, field as u8));
         }
-        Some((name, facts, standing, entries))
+        Some(Sealed { name, facts, entries, standing })
     }
 
-    /// The next version: a new one, or from a checkpoint.
-    pub(crate) fn restore(&mut self, name: DocumentName, facts: &Facts, standing: Standing, entries: u32) {
+    /// The next version, from a checkpoint.
+    pub(crate) fn restore(&mut self, Sealed { name, facts, entries, standing }: &Sealed) {
+        let number = self.bound() as u32;
+        self.push(*name, facts);
+        self.add_entries(number, *entries);
+        match standing {
+            Standing::Draft => {}
+            Standing::Published => self.publish(*name, number),
+            Standing::Retired => self.retire(Some(number)),
+        }
+    }
+
+    /// The next version: a draft, in place of one that there is.
+    fn push(&mut self, name: DocumentName, facts: &Facts) {
         if self.versions.len() == self.versions.capacity() {
             let more = self.versions.len() / 8 + 64;
             self.versions.reserve_exact(more);
             self.fields.reserve_exact(more * self.field_count);
         }
-        let (number, Facts { length, visibility, fields }) = (self.bound() as u32, *facts);
-        self.versions.push(Version { name, length, visibility, entries, standing });
-        self.live_entries += if standing == Standing::Retired { 0 } else { u64::from(entries) };
+        self.retire(self.drafts.get(&name).copied());
+        self.drafts.insert(name, self.bound() as u32);
+        let Facts { length, visibility, fields } = *facts;
+        self.versions.push(Version { name, length, visibility, entries: 0, standing: Standing::Draft });
         self.fields.extend(fields.iter().take(self.field_count));
         self.published.grow(self.versions.len());
-        match standing {
-            Standing::Draft => {
-                self.retire(self.drafts.get(&name).copied());
-                self.drafts.insert(name, number);
-            }
-            Standing::Published => self.publish(name, number),
-            Standing::Retired => {}
-        }
     }
 }

@@ -6,13 +6,16 @@
 //! begin at one value one goes on, and where it begins, nothing that another one had sealed stands at the counter's value any more.
 
 use crate::fault::Fault;
-use crate::sealer::Sealer;
+use crate::spill::Record;
 use arras_keys::Key;
-use arras_primitives::Block;
-use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
+use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
+use arras_protocol::codec;
 use arras_schemes::bisen::message::Request;
 use arras_schemes::bisen::update::Update;
+use arras_schemes::padding::{pad_in_proportion, unpad};
+use postcard::fixint::le;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Lengths of records are multiples of so many bytes, or of an eighth of themselves.
@@ -29,6 +32,32 @@ pub(crate) fn round_keywords(keywords: usize) -> usize {
 /// Bits of the counter's value that are the number of the last record.
 const NUMBER_BITS: u32 = 40;
 
+/// Seals what is kept under one purpose.
+pub(crate) struct Sealer {
+    aead: Aead,
+    /// Lengths are multiples of so many bytes, or of an eighth of themselves.
+    step: usize,
+}
+
+impl Sealer {
+    pub(crate) fn new(root: &Key, purpose: &[u8], step: usize) -> Self {
+        Self { aead: Aead::new(root.derive(&[b"bisen", purpose]).expose()), step }
+    }
+
+    pub(crate) fn seal<T: Serialize>(&self, content: &T, associated: &[u8], prg: &mut Prg) -> Vec<u8> {
+        let mut nonce = [0; NONCE_BYTES];
+        prg.fill(&mut nonce);
+        self.aead.seal(&nonce, associated, &pad_in_proportion(codec::encode(content), self.step))
+    }
+
+    /// [`Fault::StateAltered`] if it was not sealed here for this place.
+    pub(crate) fn open<T: DeserializeOwned>(&self, associated: &[u8], sealed: &[u8]) -> Result<T, Fault> {
+        let padded = self.aead.open(associated, sealed).map_err(|_| Fault::StateAltered)?;
+        let content = unpad(&padded).map_err(|_| Fault::StateAltered)?;
+        codec::decode(content).map_err(|_| Fault::StateAltered)
+    }
+}
+
 /// A change of the state.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Change {
@@ -40,15 +69,16 @@ pub(crate) enum Change {
     Asked(Request),
     /// An epoch number is used up.
     Epoch,
-    /// Keywords' entries are now so many (little endian: numbers of one length), of this epoch.
+    /// These keywords' entries are now so many, of this epoch.
     Compacted {
         collection: u32,
-        epoch: u32,
-        /// The collection's revision with it (little endian).
-        revision: [u8; 16],
-        /// How many entries fewer they have together (little endian).
-        saved: [u8; 8],
-        keywords: Vec<(Block, [u8; 4])>,
+        /// The collection's revision with it.
+        #[serde(with = "le")]
+        revision: u128,
+        /// How many entries fewer they have together.
+        #[serde(with = "le")]
+        saved: u64,
+        keywords: Vec<Record>,
     },
 }
 
@@ -70,7 +100,7 @@ impl Change {
     pub(crate) fn keywords(&self) -> usize {
         match self {
             Self::Compacted { keywords, .. } => round_keywords(keywords.len()),
-            other => other.update().map_or(0, Update::pair_count),
+            other => other.update().map_or(0, |update| update.pairs.len()),
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Who may do what.
 
 use arras_keys::Key;
-use arras_schemes::bisen::message::{Groups, Refused, Request, Rights, Setting};
+use arras_protocol::codec::encoded_bytes;
+use arras_schemes::bisen::message::{Groups, Refused, Request, Rights};
 use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most rights that are given, and bytes of the groups that they name together: they are in one piece of a checkpoint.
-const GRANTS_MAX: usize = 4096;
-const GROUPS_BYTES_MAX: usize = 4 << 16;
+/// Most bytes of it as it is sealed: it is in one piece of a checkpoint.
+const POLICY_BYTES_MAX: usize = 1 << 20;
 
 /// Rights by identity and collection. Who is not named has none.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Policy {
     /// Who may do everything: said at the first launch, and the same for ever.
     pub(crate) administrator: String,
@@ -23,24 +23,17 @@ pub(crate) struct Policy {
     grants: BTreeMap<(String, String), Rights>,
 }
 
-/// Most certificates that are revoked.
-const REVOKED_MAX: usize = 16_384;
-
 /// What the administrator may do.
 fn all_rights() -> Rights {
     Rights { search: true, update: true, rank: true, fields: u8::MAX, groups: Groups::All }
 }
 
 impl Policy {
-    /// Whether there is room for a grant, in place of one that is there.
-    pub(crate) fn has_room(&self, identity: &str, collection: &str, rights: &Rights) -> Result<(), Refused> {
-        let is_other = |(to, of): &(String, String)| (to.as_str(), of.as_str()) != (identity, collection);
-        let others = self.grants.iter().filter(|(names, _)| is_other(names));
-        let (others, groups) = others.fold((0, rights.groups.bytes()), |(others, groups), (_, rights)| {
-            (others + 1, groups + rights.groups.bytes())
-        });
-        let fits = others < GRANTS_MAX && groups <= GROUPS_BYTES_MAX;
-        if fits { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+    /// Refuses a change for which there is no room.
+    pub(crate) fn has_room(&self, change: &Request) -> Result<(), Refused> {
+        let mut changed = self.clone();
+        changed.apply(change);
+        if encoded_bytes(&changed) <= POLICY_BYTES_MAX { Ok(()) } else { Err(Refused::Bound) }
     }
 
     /// Whether a launch names those that the first one named.
@@ -58,10 +51,6 @@ impl Policy {
         (self.administrator, self.authority) = (administrator.into(), authority);
     }
 
-    pub(crate) fn may_revoke(&self) -> Result<(), Refused> {
-        if self.revoked.len() < REVOKED_MAX { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
-    }
-
     pub(crate) fn takes(&self, serial: &[u8]) -> bool {
         !self.revoked.contains(serial)
     }
@@ -70,18 +59,13 @@ impl Policy {
     pub(crate) fn apply(&mut self, request: &Request) {
         match request {
             Request::Grant { identity, collection, rights } => {
-                let mut rights = rights.clone();
-                // In order, as they are looked for.
-                if let Groups::Only(groups) = &mut rights.groups {
-                    groups.sort_unstable();
-                }
-                self.grants.insert((identity.clone(), collection.clone()), rights);
+                self.grants.insert((identity.clone(), collection.clone()), rights.clone());
                 self.grants.retain(|_, rights| rights.search || rights.update);
             }
             Request::Revoke(identity) => self.grants.retain(|(to, _), _| to != identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
-            Request::Create { .. } | Request::Open(_) | Request::Update(_) | Request::Search(_) => {}
-            Request::More(_) | Request::Close(_) | Request::Compact { .. } => {}
+            Request::Create { .. } | Request::Open(_) | Request::Update(_) => {}
+            Request::Search(_) | Request::More(_) | Request::Compact { .. } => {}
         }
     }
 
@@ -112,6 +96,6 @@ pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
 pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
     match groups {
         Groups::All => true,
-        Groups::Only(groups) => group == 0 || groups.binary_search(&group).is_ok(),
+        Groups::Only(groups) => group == 0 || groups.contains(&group),
     }
 }

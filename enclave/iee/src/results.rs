@@ -31,6 +31,11 @@ pub(crate) type Best = (Vec<u32>, Vec<f32>);
 /// Bytes that a cursor takes whatever it holds, with its place among all.
 const CURSOR_BYTES: usize = size_of::<Cursor>() + 64;
 
+/// Bytes that a list of groups takes, about.
+pub(crate) fn groups_bytes(groups: &Groups) -> usize {
+    16 * groups.named()
+}
+
 /// How many results a padding lets through.
 pub(crate) fn most(padding: Padding, top: u32) -> usize {
     let top = if top == 0 { usize::MAX } else { top as usize };
@@ -55,7 +60,7 @@ impl Cursor {
     pub(crate) fn bytes(&self) -> usize {
         // Slots, not results: padded, it takes as much whatever was found.
         let slots = (self.taken + self.slots).max(self.numbers.len());
-        CURSOR_BYTES + self.groups.bytes() + 8 * slots
+        CURSOR_BYTES + groups_bytes(&self.groups) + 8 * slots
     }
 
     /// The next page, and whether it is the last. What went meanwhile is left out.
@@ -68,9 +73,9 @@ impl Cursor {
             let number = *self.numbers.get(at).filter(|number| documents.shows(**number, &self.groups))?;
             Some(Hit { name: documents.name(number)?, score: self.scores.get(at).copied().unwrap_or(0.0) })
         };
-        let hits: Vec<Hit> = (from..self.taken).filter_map(hit).collect();
+        let hits = (from..self.taken).filter_map(hit).collect();
         let is_last = self.slots == 0;
-        (Page::new(hits.into_iter(), slots, self.matches, if is_last { 0 } else { cursor }), is_last)
+        (Page::new(hits, slots, self.matches, if is_last { 0 } else { cursor }), is_last)
     }
 }
 
@@ -101,11 +106,6 @@ impl Results {
             self.cursors.remove(&number);
         }
         Some(page)
-    }
-
-    /// Gives a client's results up.
-    pub(crate) fn close(&mut self, number: u64, connection: ConnectionId) {
-        self.cursors.retain(|at, cursor| (*at, cursor.connection) != (number, connection));
     }
 
     /// Gives the oldest up, or the oldest of those who have no less than a client, if there are any.

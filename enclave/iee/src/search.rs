@@ -2,11 +2,10 @@
 
 use crate::budget::Share;
 use crate::documents::set_bytes;
-use crate::evaluate::{Evaluation, Ground};
+use crate::evaluate::{Evaluation, Ground, Scores};
 use crate::fetch::Fetch;
 use crate::policy::may_search;
-use crate::rank::Scores;
-use crate::results::{Best, Cursor, most};
+use crate::results::{Best, Cursor, groups_bytes, most};
 use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
@@ -22,7 +21,10 @@ const RUN_BYTES: usize = 32;
 fn held(search: &Search, groups: &Groups) -> usize {
     let words = |step: &Step| if let Step::Phrase(words) = step { size_of_val(words.as_slice()) } else { 0 };
     let phrases: usize = search.formula.iter().map(words).sum();
-    size_of_val(search.formula.as_slice()) + phrases + size_of_val(search.filters.as_slice()) + groups.bytes()
+    size_of_val(search.formula.as_slice())
+        + phrases
+        + size_of_val(search.filters.as_slice())
+        + groups_bytes(groups)
 }
 
 impl Core {
@@ -36,7 +38,7 @@ impl Core {
         found: &Found,
     ) -> Result<Ground, Refused> {
         let collection = self.state.collection(search.collection)?;
-        let (mut counted, fields) = (false, collection.settings.fields);
+        let (mut counted, fields) = (false, collection.about.settings.fields);
         for filter in &search.filters {
             match filter {
                 Filter::Range { field, .. } if *field >= fields => {
@@ -63,7 +65,7 @@ impl Core {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
         // A search may ask for more than the collection, not for less.
-        let padding = search.padding.max(collection.settings.padding);
+        let padding = search.padding.max(collection.about.settings.padding);
         let reserved = self.make_room(bytes, share)?;
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) =

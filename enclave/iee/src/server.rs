@@ -1,10 +1,9 @@
 //! The enclave: who is connected, who asks what, and what the tasks share.
 
 use crate::budget::{Budget, Held, Reserved, Share};
-use crate::channel::{Channels, Tls};
+use crate::channel::{Channels, Identity, Tls};
 use crate::checkpoint::Pieces;
 use crate::fault::Fault;
-use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::lane::Job;
 use crate::policy::may_search;
@@ -198,7 +197,9 @@ impl Enclave {
 
     /// The reply to a request, unless it waits for others.
     fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
-        request.check_bounds()?;
+        if !request.is_bounded() {
+            return Err(Refused::Bound);
+        }
         core.permit(client, &request)?;
         match request {
             Request::Open(name) => core.open(client, &name).map(Some),
@@ -214,10 +215,6 @@ impl Enclave {
             Request::More(cursor) => {
                 let page = core.results.more(cursor, client.connection, &core.state);
                 page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
-            }
-            Request::Close(cursor) => {
-                core.results.close(cursor, client.connection);
-                Ok(Some(Reply::Done))
             }
             request => core.queue(client, request).map(|()| None),
         }
@@ -385,7 +382,7 @@ impl Core {
     }
 
     pub(crate) fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
-        self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.name)
+        self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.about.name)
     }
 
     /// Whether a client may ask this, now.
@@ -396,7 +393,7 @@ impl Core {
             Request::Update(update) => self.rights(client, update.collection)?.update,
             Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
             // Of results that are its own.
-            Request::More(_) | Request::Close(_) => true,
+            Request::More(_) => true,
             Request::Create { .. }
             | Request::Grant { .. }
             | Request::Revoke(_)

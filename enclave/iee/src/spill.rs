@@ -18,11 +18,10 @@ use crate::tasks::in_flights;
 use arras_primitives::Block;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
+use postcard::fixint::le;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
-
-/// Bytes of a record: stem, count, epoch, collection.
-pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
 
 /// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
@@ -37,31 +36,16 @@ const ROUND_PART: usize = 16;
 /// Records that a round of compaction can hold beyond twice what its segments have on average.
 const RECORDS_MIN: usize = 1024;
 
-/// A keyword's entries under one epoch.
+/// A keyword's entries under one epoch, as it is sealed: of one length, whatever it says.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Record {
+    #[serde(with = "serde_bytes")]
     pub(crate) stem: Block,
+    #[serde(with = "le")]
     pub(crate) count: u32,
+    #[serde(with = "le")]
     pub(crate) epoch: u32,
     pub(crate) collection: u8,
-}
-
-impl Record {
-    pub(crate) fn bytes(&self) -> [u8; RECORD_BYTES] {
-        let mut bytes = [self.collection; RECORD_BYTES];
-        bytes[..16].copy_from_slice(&self.stem);
-        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.epoch.to_le_bytes());
-        bytes
-    }
-
-    /// The records of a piece.
-    pub(crate) fn all(piece: &[u8]) -> impl Iterator<Item = Self> {
-        piece.as_chunks::<RECORD_BYTES>().0.iter().map(|bytes| {
-            let [stem @ .., a, b, c, d, e, f, g, h, collection] = *bytes;
-            let (count, epoch) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-            Self { stem, count, epoch, collection }
-        })
-    }
 }
 
 /// How full the tables are, as far as numbers tell that the host knows: of keywords at the last checkpoint, of pairs since.
@@ -231,7 +215,7 @@ impl Enclave {
     pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Refused> {
         let _reserved = {
             let core = &mut *self.core();
-            let (entries, most) = (core.state.collection(collection)?.table.entries, core.fill.round());
+            let (entries, most) = (core.state.collection(collection)?.about.entries, core.fill.round());
             let spilled = core.state.spilled.map_or(0, |head| head.records_max());
             let gathered = Gathered::new(collection, from, most, entries, spilled);
             if core.state.spilled.is_none() {
@@ -265,7 +249,7 @@ impl Enclave {
         let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
         let take = |piece, sealed| {
             let core = self.core();
-            for record in Record::all(&core.pieces.spilled(&head, piece, sealed)?) {
+            for record in core.pieces.spilled(&head, piece, sealed)? {
                 if let Some(runs) = found.get_mut(&record.stem) {
                     runs.push((record.epoch, record.count));
                 }
@@ -296,7 +280,7 @@ mod tests {
     #[test]
     fn a_round_gathers_whole_segments_nothing_void_and_no_more_than_is_counted() {
         let mut table = Table::new(0);
-        table.set(&record(0, 0).stem, 1, 2, true);
+        table.set(&Record { epoch: 2, ..record(0, 0) }, true);
         let mut gathered = Gathered::new(0, 0, 2000, 500 * SEGMENTS as u64, 500 * SEGMENTS);
         for segment in 0..8 {
             (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
