@@ -2,8 +2,8 @@
 //!
 //! The enclave's key is made at each start. The certificate of it is the host's work, with evidence that binds the key.
 
-use crate::fault::Fault;
 use arras_keys::Key;
+use arras_protocol::iee::Fault;
 use arras_protocol::iee::IDENTITY_BYTES_MAX;
 use arras_schemes::bisen::channel::{EnclaveChannel, Named, Said, binding, framed, unframed};
 use rustls::crypto::ring::{default_provider, sign::any_eddsa_type};

@@ -6,7 +6,6 @@
 
 use crate::collection::About;
 use crate::documents::Sealed;
-use crate::fault::Fault;
 use crate::journal::{Change, Place, Sealer};
 use crate::policy::Policy;
 use crate::server::Enclave;
@@ -15,6 +14,7 @@ use crate::state::State;
 use crate::table::SEGMENTS;
 use arras_keys::Key;
 use arras_protocol::Blob;
+use arras_protocol::iee::Fault;
 use arras_protocol::iee::{Outgoing, StateName};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;

@@ -1,11 +1,10 @@
 //! Compaction: keywords' entries are written anew under a fresh epoch, without what was deleted or belongs to documents that are gone.
 
 use crate::budget::Reserved;
+use crate::collection::EntryKeys;
 use crate::collection::{Collection, payload, puts};
-use crate::fault::Fault;
 use crate::fetch::{Fetch, Order};
 use crate::journal::{COUNTED_MAX, Change, round_keywords};
-use crate::keys::EntryKeys;
 use crate::lane::Stopped;
 use crate::server::{Core, Enclave};
 use crate::spill::{Gathered, Record};
@@ -13,6 +12,7 @@ use crate::table::{Counted, KEYWORD_BYTES, SEGMENTS};
 use crate::tasks::in_flights;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
+use arras_protocol::iee::Fault;
 use arras_protocol::iee::Outgoing;
 use arras_schemes::bisen::message::{Refused, Reply};
 use arras_schemes::bisen::update::{Fence, Metadata, Operation};

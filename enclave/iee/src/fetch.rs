@@ -1,7 +1,7 @@
 //! All entries of some keywords, in one random order over all of them.
 
+use crate::collection::EntryKeys;
 use crate::documents::Set;
-use crate::keys::EntryKeys;
 use crate::server::Enclave;
 use crate::table::Counted;
 use crate::tasks::{FLIGHTS_MAX, in_flights};

@@ -1,16 +1,19 @@
-//! The log: what changes the state, sealed and chained, a record a change; and how far the monotonic counter has followed.
+//! The log: what changes the state, sealed and chained, a record a change; how far the monotonic counter has followed; and the start, which
+//! looks whether checkpoint and log are the newest.
 //!
 //! A record is sealed before the counter is raised, so there can be several candidates for one number: of a run that was cut short, or of
 //! a second enclave on the same state. The counter tells them apart: its value is how many runs there were, and in its lower
 //! 40 bits the number of the last record. A run begins with a record that raises both, from the value that the run has found. So of the runs that
 //! begin at one value one goes on, and where it begins, nothing that another one had sealed stands at the counter's value any more.
 
-use crate::fault::Fault;
+use crate::policy::Owner;
+use crate::server::{Core, Enclave};
 use crate::spill::Record;
 use arras_keys::Key;
 use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
 use arras_protocol::codec;
+use arras_protocol::iee::{Fault, Outgoing, StateName};
 use arras_schemes::bisen::message::Request;
 use arras_schemes::bisen::update::Update;
 use arras_schemes::padding::{pad_in_proportion, unpad};
@@ -61,8 +64,8 @@ impl Sealer {
 /// A change of the state.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// A run began, with this administrator: what a former run left unfinished behind this is void.
-    Start { administrator: String, authority: [u8; 32], generation: u32 },
+    /// A run began, for this administrator and authority: what a former run left unfinished behind this is void.
+    Start { owner: Owner, generation: u32 },
     /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
     Generation(u32),
     /// What a client asked: an update, a collection, rights.
@@ -190,5 +193,101 @@ impl Journal {
             self.place.link[NONCE_BYTES..].copy_from_slice(tag);
         }
         self.since_checkpoint += sealed.len();
+    }
+}
+
+impl Enclave {
+    pub(crate) async fn boot(&self) -> Result<(), Fault> {
+        let counter = self.counter(Outgoing::ReadCounter).await;
+        self.core().journal.counter = counter;
+        self.load_checkpoint().await?;
+        let last = self.load_log().await?;
+        let is_ahead = self.core().journal.is_ahead()?;
+        if is_ahead {
+            self.raise().await?;
+        }
+        // The log and the counter are where the other is: this run says that it begins.
+        let (start, unfinished) = self.core().begin(last)?;
+        self.log(&start).await?;
+        if let Some(update) = unfinished {
+            self.store(&update).await?;
+        }
+        self.core().ready();
+        Ok(())
+    }
+
+    async fn load_checkpoint(&self) -> Result<(), Fault> {
+        let Some(sealed) = self.load(StateName::Head).await else { return Ok(()) };
+        let head = self.core().pieces.open_head(sealed.as_slice())?;
+        for piece in 0..head.loaded {
+            let sealed = self.load(head.name(piece)).await.ok_or(Fault::StateSetBack)?;
+            let core = &mut *self.core();
+            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), sealed.as_slice())?;
+        }
+        let core = &mut *self.core();
+        core.state.spilled = head.if_spilled();
+        core.fill.set_known(core.state.keywords(), core.state.spilled);
+        core.journal.resume(head.place);
+        Ok(())
+    }
+
+    /// Carries out what the log says, but for the last change, which may not be finished.
+    async fn load_log(&self) -> Result<Option<Change>, Fault> {
+        let mut last = None;
+        loop {
+            let name = StateName::Log(self.core().journal.place.number + 1);
+            let Some(sealed) = self.load(name).await else { return Ok(last) };
+            let core = &mut *self.core();
+            let change = core.journal.open(sealed.as_slice())?;
+            // Counters were spilled behind the checkpoint that the host gave.
+            if change.generation().is_some_and(|said| said != core.state.generation) {
+                return Err(Fault::StateSetBack);
+            }
+            match change {
+                // It says nothing of whether the change before it was finished.
+                start @ Change::Start { .. } => core.state.apply(&core.root, &start),
+                change => core.replay(last.replace(change))?,
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Carries out a change that was finished when the next one was logged.
+    fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
+        self.fill.since += change.as_ref().map_or(0, Change::keywords);
+        let Some(change) = change else { return Ok(()) };
+        let Some(update) = change.update() else {
+            self.state.apply(&self.root, &change);
+            return Ok(());
+        };
+        let collection = self.state.kept(update.collection)?;
+        let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
+        collection.publish(update, &staged);
+        Ok(())
+    }
+
+    /// This run's first record; and an update whose entries may be missing: they are stored again, the same to the byte, once nobody else
+    /// can go on from here.
+    fn begin(&mut self, last: Option<Change>) -> Result<(Change, Option<Update>), Fault> {
+        let (mut growth, mut unfinished) = (0, None);
+        match last {
+            Some(Change::Asked(Request::Update(update))) => {
+                let collection = self.state.kept(update.collection)?;
+                growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
+                self.fill.since += update.pairs.len();
+                unfinished = Some(update);
+            }
+            last => self.replay(last)?,
+        }
+        self.budget.kept = self.state.bytes() + growth;
+        let owner = self.launched_by.clone().ok_or(Fault::OutOfTurn)?;
+        if !self.state.policy.is_for(&owner) {
+            return Err(Fault::Administrator);
+        }
+        // With less memory than before, counters are spilled before the first update.
+        self.fill.since += 1;
+        let generation = self.state.generation;
+        Ok((Change::Start { owner, generation }, unfinished))
     }
 }

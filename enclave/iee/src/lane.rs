@@ -2,12 +2,12 @@
 
 use crate::budget::Reserved;
 use crate::channel::Identity;
-use crate::fault::Fault;
 use crate::journal::{Change, round_keywords};
 use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use crate::tasks::in_flights;
 use arras_protocol::Blob;
+use arras_protocol::iee::Fault;
 use arras_protocol::iee::{Outgoing, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 use arras_schemes::bisen::update::Update;

@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most bytes of it as it is sealed: it is in one piece of a checkpoint.
 const POLICY_BYTES_MAX: usize = 1 << 20;
 
+/// Who may do everything, and the hash of its authority; zeros where channels are none of ours.
+pub(crate) type Owner = (String, [u8; 32]);
+
 /// Rights by identity and collection. Who is not named has none.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Policy {
-    /// Who may do everything: said at the first launch, and the same for ever.
-    pub(crate) administrator: String,
-    /// The hash of its authority, said then, too; zeros where channels are none of ours.
-    authority: [u8; 32],
+    /// Said at the first launch, and the same for ever.
+    pub(crate) owner: Owner,
     /// Serial numbers of certificates that are no longer taken.
     revoked: BTreeSet<Vec<u8>>,
     /// By the two names.
@@ -37,18 +38,14 @@ impl Policy {
     }
 
     /// Whether a launch names those that the first one named.
-    pub(crate) fn is_for(&self, administrator: &str, authority: &[u8; 32]) -> bool {
-        self.administrator.is_empty() || (self.administrator == administrator && self.authority == *authority)
+    pub(crate) fn is_for(&self, owner: &Owner) -> bool {
+        self.owner.0.is_empty() || self.owner == *owner
     }
 
     /// The root of the collections' keys: with another administrator or authority, whom a host may name where it denies the state
     /// that names these, nothing of them can be had again.
     pub(crate) fn root(&self, root: &Key) -> Key {
-        root.derive(&[b"bisen", b"owner", &self.authority, self.administrator.as_bytes()])
-    }
-
-    pub(crate) fn begin(&mut self, administrator: &str, authority: [u8; 32]) {
-        (self.administrator, self.authority) = (administrator.into(), authority);
+        root.derive(&[b"bisen", b"owner", &self.owner.1, self.owner.0.as_bytes()])
     }
 
     pub(crate) fn takes(&self, serial: &[u8]) -> bool {
@@ -71,7 +68,7 @@ impl Policy {
 
     /// The rights of somebody; refused like a collection that is not there.
     pub(crate) fn rights(&self, identity: &str, collection: &str) -> Result<Rights, Refused> {
-        if identity == self.administrator {
+        if identity == self.owner.0 {
             return Ok(all_rights());
         }
         let rights = self.grants.get(&(identity.to_owned(), collection.to_owned()));

@@ -3,10 +3,9 @@
 use crate::budget::{Budget, Held, Reserved, Share};
 use crate::channel::{Channels, Identity, Tls};
 use crate::checkpoint::Pieces;
-use crate::fault::Fault;
 use crate::journal::Journal;
 use crate::lane::Job;
-use crate::policy::may_search;
+use crate::policy::{Owner, may_search};
 use crate::results::Results;
 use crate::spill::{Fill, Readings, SPILLED_MAX};
 use crate::state::State;
@@ -15,6 +14,7 @@ use arras_keys::Key;
 use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
+use arras_protocol::iee::Fault;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
 use arras_schemes::bisen::channel::{
     ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
@@ -56,8 +56,8 @@ pub(crate) struct Core {
     channels: Channels,
     /// Who it is to clients of attested channels.
     pub(crate) identity: Option<Identity>,
-    /// The administrator that the launch named, and the hash of the authority.
-    pub(crate) launched_by: Option<(String, [u8; 32])>,
+    /// Whom the launch named.
+    pub(crate) launched_by: Option<Owner>,
     pub(crate) prg: Prg,
     pub(crate) budget: Budget,
     pub(crate) state: State,
@@ -69,10 +69,8 @@ pub(crate) struct Core {
     pub(crate) last_job: u64,
     pub(crate) results: Results,
     pub(crate) readings: Readings,
-    /// How full the tables are; most keywords in them, if that is fewer than the launch's memory holds, and most records beside them.
+    /// How full the tables are.
     pub(crate) fill: Fill,
-    counters_max: usize,
-    spilled_max: u64,
     connections: BTreeMap<ConnectionId, Connection>,
     next_place: u64,
     /// Whether the state is loaded: there are no clients before.
@@ -122,9 +120,7 @@ impl Iee {
             last_job: 0,
             results: Results::default(),
             readings: Readings::default(),
-            fill: Fill::new(0, 0, 0),
-            counters_max: usize::MAX,
-            spilled_max: SPILLED_MAX,
+            fill: Fill::new(usize::MAX, SPILLED_MAX),
             connections: BTreeMap::new(),
             next_place: 0,
             is_ready: false,
@@ -136,9 +132,7 @@ impl Iee {
     /// counters are spilled), and no more records of keywords beside it than that: updates that need more are refused.
     #[must_use]
     pub fn with_bounds(self, counters_max: usize, spilled_max: u64) -> Self {
-        let mut core = self.enclave.core();
-        (core.counters_max, core.spilled_max) = (counters_max, spilled_max);
-        drop(core);
+        self.enclave.core().fill = Fill::new(counters_max, spilled_max);
         self
     }
 
@@ -231,7 +225,7 @@ impl Core {
             return Err(Fault::OutOfTurn);
         }
         self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
-        self.fill = Fill::new(self.budget.for_data(), self.counters_max, self.spilled_max);
+        self.fill.limit(self.budget.for_data());
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
             let identity = Identity::new(authority, &administrator)?;
@@ -272,37 +266,26 @@ impl Core {
         // One that was closed may have said more before it heard of it.
         let peer = self.connections.get_mut(&connection)?;
         let said = peer.channel.receive(bytes);
-        let mut bytes = peer.channel.pending();
-        let mut taken = false;
-        if let Some(Said::Client(client)) = &said {
-            let admission = self.admission(client);
-            taken = admission == ADMITTED;
-            let peer = self.connections.get_mut(&connection)?;
-            bytes.extend(peer.channel.admit(admission));
+        let answer = peer.channel.pending();
+        if !answer.is_empty() {
+            self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(answer) });
         }
-        if !bytes.is_empty() {
-            self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(bytes) });
-        }
-        let asked = match said {
+        match said {
             Some(Said::Nothing) => return None,
-            Some(Said::Client(client)) if taken => {
-                let of_name = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
-                let peer = self.connections.get_mut(&connection)?;
-                peer.share = of_name.unwrap_or_else(|| Arc::clone(&peer.share));
-                peer.client = Some(client);
-                self.tasks.say(Outgoing::Opened(connection));
+            Some(Said::Client(client)) => {
+                self.admit_client(connection, client);
                 return None;
             }
-            Some(Said::Message(message)) => Ask::decode(&message).ok(),
-            Some(Said::Client(_)) | None => None,
-        };
-        let peer = self.connections.get_mut(&connection)?;
-        let Some(Ask { number, request }) = asked.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
-            self.close(connection);
-            return None;
-        };
-        peer.under_way += 1;
-        Some((Client { connection, place: peer.place, number }, request))
+            Some(Said::Message(message)) if peer.under_way < CLIENT_REQUESTS_MAX => {
+                if let Ok(Ask { number, request }) = Ask::decode(&message) {
+                    peer.under_way += 1;
+                    return Some((Client { connection, place: peer.place, number }, request));
+                }
+            }
+            Some(Said::Message(_)) | None => {}
+        }
+        self.close(connection);
+        None
     }
 
     fn of_name(&self, name: &str) -> impl Iterator<Item = &Connection> {
@@ -311,15 +294,27 @@ impl Core {
             .filter(move |peer| peer.client.as_ref().is_some_and(|named| named.name == name))
     }
 
-    /// What a client is told that has shown its certificate.
-    fn admission(&self, client: &Named) -> u8 {
-        if !self.state.policy.takes(&client.serial) {
+    /// Tells a client that has shown its certificate whether it is taken.
+    fn admit_client(&mut self, connection: ConnectionId, client: Named) {
+        let admission = if !self.state.policy.takes(&client.serial) {
             REVOKED
         } else if self.of_name(&client.name).count() >= CLIENT_CONNECTIONS_MAX {
             CROWDED
         } else {
             ADMITTED
+        };
+        let share = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
+        let Some(peer) = self.connections.get_mut(&connection) else { return };
+        let bytes = Blob(peer.channel.admit(admission));
+        if !bytes.is_empty() {
+            self.tasks.say(Outgoing::ToClient { connection, bytes });
         }
+        if admission != ADMITTED {
+            return self.close(connection);
+        }
+        peer.share = share.unwrap_or_else(|| Arc::clone(&peer.share));
+        peer.client = Some(client);
+        self.tasks.say(Outgoing::Opened(connection));
     }
 
     /// What a client has of the memory.
@@ -397,7 +392,7 @@ impl Core {
             Request::Create { .. }
             | Request::Grant { .. }
             | Request::Revoke(_)
-            | Request::RevokeCertificate(_) => self.identity(client)? == self.state.policy.administrator,
+            | Request::RevokeCertificate(_) => self.identity(client)? == self.state.policy.owner.0,
         };
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }

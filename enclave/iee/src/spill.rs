@@ -10,12 +10,13 @@
 use crate::budget::{Reserved, Share};
 use crate::checkpoint::Head;
 use crate::compact::ROUND;
-use crate::fault::Fault;
 use crate::journal::round_keywords;
-use crate::server::Enclave;
+use crate::lane::Stopped;
+use crate::server::{Core, Enclave};
 use crate::table::{Found, KEYWORD_BYTES, SEGMENTS, Table, segment_of};
 use crate::tasks::in_flights;
 use arras_primitives::Block;
+use arras_protocol::iee::Fault;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
 use postcard::fixint::le;
@@ -63,10 +64,14 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// By the bytes that there are for data, of which tables have half; `limit` is more than they may have, if it is lower.
-    pub(crate) fn new(data_bytes: usize, limit: usize, spilled_max: u64) -> Self {
-        let most = (data_bytes / 2 / KEYWORD_BYTES).min(limit).max(1);
+    /// With these bounds.
+    pub(crate) fn new(most: usize, spilled_max: u64) -> Self {
         Self { most, known: 0, since: 0, spilled_max, room: spilled_max as usize }
+    }
+
+    /// Tables have half of the bytes that there are for data.
+    pub(crate) fn limit(&mut self, data_bytes: usize) {
+        self.most = (data_bytes / 2 / KEYWORD_BYTES).min(self.most).max(1);
     }
 
     /// Whether a checkpoint must come before so many more. Where none can spill, not each call is worth one.
@@ -110,7 +115,6 @@ impl Fill {
 
 /// What a round of compaction finds of a collection: records of whole segments.
 pub(crate) struct Gathered {
-    collection: u32,
     pub(crate) range: Range<usize>,
     pub(crate) found: Found,
     /// How many more records are held; none once there were too many.
@@ -122,13 +126,13 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// From one segment on, so many that they have `most` entries on average of the collection's, and at least one. `spilled` is how many
     /// records there are, at most, of all collections.
-    fn new(collection: u32, from: u64, most: u64, entries: u64, spilled: usize) -> Self {
+    fn new(from: u64, most: u64, entries: u64, spilled: usize) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
         let count = (SEGMENTS as u64 * most).div_ceil(entries.max(1)).min(SEGMENTS as u64) as usize;
         // Each record that is gathered says of an entry.
         let records = 2 * (spilled.min(entries as usize) / SEGMENTS * count) + RECORDS_MIN;
         let range = first..SEGMENTS.min(first + count);
-        Self { collection, range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
+        Self { range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
     }
 
     /// Takes a record of the collection that has this table, unless it is void or says of no entry.
@@ -159,11 +163,9 @@ struct Asked {
 /// Readings of all that is spilled, one after the other.
 #[derive(Default)]
 pub(crate) struct Readings {
-    /// Searches for the next one, if their clients are still there; and a round of compaction.
+    /// Searches for the next one, if their clients are still there.
     waiting: Vec<Weak<Asked>>,
-    round: Option<Gathered>,
-    gathered: Option<Gathered>,
-    /// Whether a reading goes on; what it found, for as long as a search has not taken that.
+    /// Whether a reading for them goes on; what it found, for as long as a search has not taken that.
     is_reading: bool,
     found: Weak<Found>,
     /// Whether what is to be read is about to be replaced.
@@ -176,14 +178,13 @@ impl Readings {
     }
 
     /// What the next one is for, if somebody waits for it.
-    fn next(&mut self) -> Option<(Vec<Arc<Asked>>, Option<Gathered>)> {
+    fn next(&mut self) -> Option<Vec<Arc<Asked>>> {
         if self.is_settling {
             return None;
         }
         let asked: Vec<Arc<Asked>> = self.waiting.drain(..).filter_map(|asked| asked.upgrade()).collect();
-        let round = self.round.take();
-        self.is_reading = !asked.is_empty() || round.is_some();
-        self.is_reading.then_some((asked, round))
+        self.is_reading = !asked.is_empty();
+        self.is_reading.then_some(asked)
     }
 }
 
@@ -212,54 +213,55 @@ impl Enclave {
     }
 
     /// What is spilled of the keywords of a round.
-    pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Refused> {
-        let _reserved = {
+    pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Stopped> {
+        let (mut gathered, _reserved) = {
             let core = &mut *self.core();
             let (entries, most) = (core.state.collection(collection)?.about.entries, core.fill.round());
             let spilled = core.state.spilled.map_or(0, |head| head.records_max());
-            let gathered = Gathered::new(collection, from, most, entries, spilled);
+            let gathered = Gathered::new(from, most, entries, spilled);
             if core.state.spilled.is_none() {
                 return Ok(gathered);
             }
             core.fill.hold(round_keywords(most as usize))?;
             let reserved = core.make_room(gathered.bytes, &Share::default())?;
-            core.readings.round = Some(gathered);
-            reserved
+            (gathered, reserved)
         };
-        Ok(self.until(|core| core.readings.gathered.take()).await)
+        let take = |core: &Core, record: Record| {
+            if let Ok(of) = core.state.collection(collection)
+                && u32::from(record.collection) == collection
+            {
+                gathered.add(&record, &of.table);
+            }
+        };
+        self.read(take).await?;
+        Ok(gathered)
     }
 
-    /// Reads whenever somebody waits for it.
+    /// Reads whenever searches wait for it.
     pub(crate) async fn read_all(self) -> Result<(), Fault> {
         loop {
-            let (asked, mut round) = self.until(|core| core.readings.next()).await;
+            let asked = self.until(|core| core.readings.next()).await;
             let stems = asked.iter().flat_map(|asked| &asked.stems);
-            let mut found = stems.map(|stem| (*stem, Vec::new())).collect();
-            self.read(&mut found, &mut round).await?;
+            let mut found: Found = stems.map(|stem| (*stem, Vec::new())).collect();
+            let take = |_: &Core, Record { stem, epoch, count, .. }| {
+                found.get_mut(&stem).into_iter().for_each(|runs| runs.push((epoch, count)));
+            };
+            self.read(take).await?;
             let found = Arc::new(found);
             asked.iter().for_each(|asked| _ = asked.found.set(Arc::clone(&found)));
             let readings = &mut self.core().readings;
-            (readings.is_reading, readings.found, readings.gathered) = (false, Arc::downgrade(&found), round);
+            (readings.is_reading, readings.found) = (false, Arc::downgrade(&found));
         }
     }
 
-    async fn read(&self, found: &mut Found, round: &mut Option<Gathered>) -> Result<(), Fault> {
+    /// Reads all records.
+    async fn read(&self, mut take: impl FnMut(&Core, Record)) -> Result<(), Fault> {
         let Some(head) = self.core().state.spilled else { return Ok(()) };
         let mut pieces = head.spilled();
         let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
         let take = |piece, sealed| {
             let core = self.core();
-            for record in core.pieces.spilled(&head, piece, sealed)? {
-                if let Some(runs) = found.get_mut(&record.stem) {
-                    runs.push((record.epoch, record.count));
-                }
-                if let Some(round) = round.as_mut()
-                    && round.collection == u32::from(record.collection)
-                    && let Ok(collection) = core.state.collection(round.collection)
-                {
-                    round.add(&record, &collection.table);
-                }
-            }
+            core.pieces.spilled(&head, piece, sealed)?.into_iter().for_each(|record| take(&core, record));
             Ok(())
         };
         in_flights(ask, take).await
@@ -281,7 +283,7 @@ mod tests {
     fn a_round_gathers_whole_segments_nothing_void_and_no_more_than_is_counted() {
         let mut table = Table::new(0);
         table.set(&Record { epoch: 2, ..record(0, 0) }, true);
-        let mut gathered = Gathered::new(0, 0, 2000, 500 * SEGMENTS as u64, 500 * SEGMENTS);
+        let mut gathered = Gathered::new(0, 2000, 500 * SEGMENTS as u64, 500 * SEGMENTS);
         for segment in 0..8 {
             (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
         }
@@ -293,17 +295,17 @@ mod tests {
         }
         assert_eq!(gathered.beyond(), Some(gathered.bytes + FOUND_BYTES));
         // Records of other collections take no room, nor do those that say of none.
-        let mut few = Gathered::new(1, 0, 2000, 3000, 1 << 23);
+        let mut few = Gathered::new(0, 2000, 3000, 1 << 23);
         assert!(few.bytes <= (2 * 2000 + RECORDS_MIN) * FOUND_BYTES);
         (0..10_000).for_each(|keyword| few.add(&Record { count: 0, ..record(1, keyword) }, &table));
         assert_eq!((few.found.len(), few.beyond()), (0, None));
-        let last = Gathered::new(0, SEGMENTS as u64 - 1, 2000, 0, 0);
+        let last = Gathered::new(SEGMENTS as u64 - 1, 2000, 0, 0);
         assert_eq!(last.range, SEGMENTS - 1..SEGMENTS);
     }
 
     #[test]
     fn what_was_spilled_once_is_spilled_again_when_tables_are_full_by_half() {
-        let mut fill = Fill::new(usize::MAX, 80, u64::MAX);
+        let mut fill = Fill::new(80, u64::MAX);
         let spills = |fill: &Fill| (fill.spills(false), fill.spills(true));
         fill.set_known(55, None);
         assert_eq!(spills(&fill), (false, true));

@@ -2,11 +2,11 @@
 
 use crate::checkpoint::Head;
 use crate::collection::{About, Collection};
-use crate::fault::Fault;
 use crate::journal::Change;
 use crate::policy::Policy;
 use crate::table::Table;
 use arras_keys::Key;
+use arras_protocol::iee::Fault;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 
 /// Most collections.
@@ -74,7 +74,7 @@ impl State {
     /// Carries out a change that is no update: those are staged and published.
     pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
         match change {
-            Change::Start { administrator, authority, .. } => self.policy.begin(administrator, *authority),
+            Change::Start { owner, .. } => self.policy.owner = owner.clone(),
             Change::Asked(Request::Create { name, settings }) => {
                 let about = About { name: name.clone(), settings: settings.clone(), revision: 0, entries: 0 };
                 self.add_collection(root, about);

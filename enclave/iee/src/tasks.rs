@@ -5,9 +5,9 @@
 //! `await`: tasks are `Send`, and what a lock gives is not.
 
 use crate::budget::Share;
-use crate::fault::Fault;
 use crate::server::{Core, Enclave};
 use arras_protocol::Blob;
+use arras_protocol::iee::Fault;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};

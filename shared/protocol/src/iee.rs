@@ -21,6 +21,10 @@
 //! *Durability.* [`Outgoing::Put`], [`Outgoing::Save`] and [`Outgoing::RaiseCounter`] are answered when what they say
 //! survives a crash. Within one number nothing is atomic: a put of which a part was done is sent again.
 
+mod fault;
+
+pub use fault::Fault;
+
 use crate::bytes::Blob;
 use crate::codec::{self, DecodeError};
 use crate::evidence::EVIDENCE_BYTES_MAX;
