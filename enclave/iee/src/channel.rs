@@ -3,8 +3,7 @@
 //! The enclave's key is made at each start. The certificate of it is the host's work, with evidence that binds the key.
 
 use arras_keys::Key;
-use arras_protocol::iee::Fault;
-use arras_protocol::iee::IDENTITY_BYTES_MAX;
+use arras_protocol::iee::{Fault, IDENTITY_BYTES_MAX};
 use arras_schemes::bisen::channel::{EnclaveChannel, Named, Said, binding, framed, unframed};
 use rustls::crypto::ring::{default_provider, sign::any_eddsa_type};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, UnixTime};
@@ -45,8 +44,24 @@ impl Tls {
 }
 
 impl EnclaveChannel for Tls {
-    fn receive(&mut self, bytes: &[u8]) -> Option<Said> {
-        receive(&mut self.0, bytes)
+    /// Takes what is in one message of the host: flights of a handshake, or one whole message of the client's.
+    fn receive(&mut self, mut bytes: &[u8]) -> Option<Said> {
+        let (connection, mut plain) = (&mut self.0, Vec::new());
+        let opening = connection.is_handshaking();
+        while !bytes.is_empty() {
+            // None if the client has said that it is done, or what comes is too long for a record.
+            connection.read_tls(&mut bytes).ok().filter(|read| *read > 0)?;
+            let state = connection.process_new_packets().ok()?;
+            let had = plain.len();
+            plain.resize(had + state.plaintext_bytes_to_read(), 0);
+            connection.reader().read_exact(&mut plain[had..]).ok()?;
+        }
+        match (opening, connection.is_handshaking(), plain.is_empty()) {
+            (true, true, true) => Some(Said::Nothing),
+            (true, false, true) => named(connection.peer_certificates()?.first()?).map(Said::Client),
+            (true, _, false) => None,
+            (false, ..) => unframed(plain).map(Said::Message),
+        }
     }
 
     fn admit(&mut self, admission: u8) -> Vec<u8> {
@@ -63,32 +78,6 @@ impl EnclaveChannel for Tls {
         let mut bytes = Vec::new();
         while self.0.wants_write() && self.0.write_tls(&mut bytes).is_ok() {}
         bytes
-    }
-}
-
-/// Takes what is in one message of the host: flights of a handshake, or one whole message of the client's.
-fn receive(connection: &mut ServerConnection, mut bytes: &[u8]) -> Option<Said> {
-    let opening = connection.is_handshaking();
-    let mut plain = Vec::new();
-    while !bytes.is_empty() {
-        match connection.read_tls(&mut bytes) {
-            Ok(1..) => {}
-            // The client has said that it is done, or what comes is too long for a record.
-            Ok(0) | Err(_) => return None,
-        }
-        let state = connection.process_new_packets().ok()?;
-        let had = plain.len();
-        plain.resize(had + state.plaintext_bytes_to_read(), 0);
-        connection.reader().read_exact(&mut plain[had..]).ok()?;
-    }
-    match (opening, connection.is_handshaking(), plain.is_empty()) {
-        (true, true, true) => Some(Said::Nothing),
-        (true, false, true) => {
-            let certificate = connection.peer_certificates().and_then(|chain| chain.first());
-            certificate.and_then(named).map(Said::Client)
-        }
-        (true, _, false) => None,
-        (false, ..) => unframed(plain).map(Said::Message),
     }
 }
 

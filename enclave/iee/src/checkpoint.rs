@@ -5,7 +5,7 @@
 //! Everything that there is more of with more data takes the same number of bytes whatever it says, so that lengths show numbers alone.
 
 use crate::collection::About;
-use crate::documents::Sealed;
+use crate::documents::Version;
 use crate::journal::{Change, Place, Sealer};
 use crate::policy::Policy;
 use crate::server::Enclave;
@@ -14,8 +14,7 @@ use crate::state::State;
 use crate::table::SEGMENTS;
 use arras_keys::Key;
 use arras_protocol::Blob;
-use arras_protocol::iee::Fault;
-use arras_protocol::iee::{Outgoing, StateName};
+use arras_protocol::iee::{Fault, Outgoing, StateName};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -73,7 +72,7 @@ enum Piece {
     },
     /// Of what is in tables, or of what is spilled, as the head says.
     Keywords(Vec<Record>),
-    Versions(u32, Vec<Sealed>),
+    Versions(u32, Vec<Version>),
 }
 
 /// Seals and opens pieces and heads.
@@ -215,10 +214,10 @@ impl State {
     }
 
     /// Versions of a collection from one on, as many as a piece has.
-    fn versions(&self, collection: usize, first: usize) -> Vec<Sealed> {
+    fn versions(&self, collection: usize, first: usize) -> Vec<Version> {
         let documents = &self.collections[collection].documents;
         let numbers = first as u32..documents.bound().min(first + PIECE_RECORDS) as u32;
-        numbers.filter_map(|number| documents.version(number)).collect()
+        numbers.filter_map(|number| documents.get(number).cloned()).collect()
     }
 }
 
@@ -320,7 +319,7 @@ mod tests {
                 name[..4].copy_from_slice(&version.to_le_bytes());
                 let standing = STANDINGS[version as usize % 3];
                 let (name, facts, entries) = (DocumentName(name), *facts, version % 5);
-                collection.documents.restore(&Sealed { name, facts, entries, standing });
+                collection.documents.restore(&Version { name, facts, entries, standing });
             }
             state.collections.push(collection);
         }
@@ -363,7 +362,7 @@ mod tests {
             assert_eq!((one.table.keywords(), other.table.keywords()), (40_000, 40_000));
             assert_eq!(other.documents.bound(), 20_000);
             for number in 0..20_000 {
-                let (one, other) = (one.documents.version(number), other.documents.version(number));
+                let (one, other) = (one.documents.get(number), other.documents.get(number));
                 assert!(one.is_some() && one == other);
             }
         }

@@ -121,9 +121,8 @@ impl Collection {
     /// An empty one; what comes into its table is of this generation.
     pub(crate) fn new(root: &Key, number: u32, about: About, generation: u32) -> Self {
         let salt = Salt(*root.derive(&[b"bisen", b"salt", &number.to_be_bytes()]).expose_16());
-        let documents = Documents::new(usize::from(about.settings.fields));
         let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
-        Self { about, salt, keys, table, documents }
+        Self { about, salt, keys, table, documents: Documents::default() }
     }
 
     pub(crate) fn opened(&self, number: u32) -> Opened {
@@ -139,7 +138,7 @@ impl Collection {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.keywords() * KEYWORD_BYTES + self.documents.bytes_for(self.documents.bound())
+        self.table.keywords() * KEYWORD_BYTES + Documents::bytes_for(self.documents.bound())
     }
 
     pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
@@ -159,7 +158,7 @@ impl Collection {
         if self.about.entries + update.pairs.len() as u64 > ENTRIES_MAX {
             return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
         }
-        Ok(update.pairs.len() * KEYWORD_BYTES + self.documents.bytes_for(new))
+        Ok(update.pairs.len() * KEYWORD_BYTES + Documents::bytes_for(new))
     }
 
     /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.

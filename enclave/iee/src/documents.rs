@@ -3,7 +3,7 @@
 use crate::policy::sees;
 use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Field, Update};
+use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Update};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -33,33 +33,21 @@ pub(crate) enum Standing {
     Retired,
 }
 
-/// A version as it is sealed: of one length, whatever it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sealed {
+/// A version of a document, of one length as it is sealed, whatever it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Version {
     pub(crate) name: DocumentName,
     pub(crate) facts: Facts,
+    /// How many entries were stored for it.
     #[serde(with = "postcard::fixint::le")]
     pub(crate) entries: u32,
     pub(crate) standing: Standing,
 }
 
-/// A version, but for its declared fields.
-struct Version {
-    name: DocumentName,
-    length: u32,
-    visibility: u32,
-    /// How many entries were stored for it.
-    entries: u32,
-    standing: Standing,
-}
-
 /// Versions by number.
 #[derive(Default)]
 pub(crate) struct Documents {
-    /// How many declared fields are kept of each.
-    field_count: usize,
     versions: Vec<Version>,
-    fields: Vec<Field>,
     pub(crate) published: Set,
     by_name: HashMap<DocumentName, u32>,
     drafts: HashMap<DocumentName, u32>,
@@ -70,10 +58,6 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    pub(crate) fn new(field_count: usize) -> Self {
-        Self { field_count, ..Self::default() }
-    }
-
     /// How many numbers were given.
     pub(crate) fn bound(&self) -> usize {
         self.versions.len()
@@ -87,7 +71,7 @@ impl Documents {
         self.get(number).is_some_and(|version| version.standing == Standing::Retired)
     }
 
-    fn get(&self, number: u32) -> Option<&Version> {
+    pub(crate) fn get(&self, number: u32) -> Option<&Version> {
         self.versions.get(number as usize)
     }
 
@@ -103,26 +87,18 @@ impl Documents {
         } else {
             self.name(number).and_then(|name| self.by_name.get(&name).copied())
         };
-        now.is_some_and(|now| sees(groups, self.group(number)) && sees(groups, self.group(now)))
+        now.is_some_and(|now| [number, now].iter().all(|number| sees(groups, self.facts(*number).visibility)))
     }
 
-    pub(crate) fn length(&self, number: u32) -> u32 {
-        self.get(number).map_or(0, |version| version.length)
-    }
-
-    pub(crate) fn group(&self, number: u32) -> u32 {
-        self.get(number).map_or(u32::MAX, |version| version.visibility)
-    }
-
-    pub(crate) fn field(&self, number: u32, field: u8) -> i64 {
-        let at = number as usize * self.field_count + usize::from(field);
-        self.fields.get(at).map_or(0, |field| field.0)
+    /// What is known of a version; of one that there is not, nothing that anybody may see.
+    pub(crate) fn facts(&self, number: u32) -> Facts {
+        self.get(number).map_or(Facts { visibility: u32::MAX, ..Facts::default() }, |version| version.facts)
     }
 
     /// Bytes for so many versions.
-    pub(crate) fn bytes_for(&self, versions: usize) -> usize {
+    pub(crate) fn bytes_for(versions: usize) -> usize {
         // Room is made an eighth ahead.
-        versions * (size_of::<Version>() + 8 * self.field_count + MAP_BYTES + 1) * 9 / 8
+        versions * (size_of::<Version>() + MAP_BYTES + 1) * 9 / 8
     }
 
     /// The number of each of an update's documents, and how many of them are new.
@@ -176,25 +152,16 @@ impl Documents {
             };
             self.add_entries(*number, *more);
             if is_published {
-                self.set_facts(*number, facts);
+                self.versions[*number as usize].facts = *facts;
                 self.publish(*name, *number);
             }
         }
     }
 
     fn add_entries(&mut self, number: u32, more: u32) {
-        if let Some(version) = self.versions.get_mut(number as usize) {
-            version.entries = version.entries.saturating_add(more);
-            self.live_entries += u64::from(more);
-        }
-    }
-
-    fn set_facts(&mut self, number: u32, facts: &Facts) {
-        if let Some(version) = self.versions.get_mut(number as usize) {
-            (version.length, version.visibility) = (facts.length, facts.visibility);
-        }
-        let fields = self.fields.iter_mut().skip(number as usize * self.field_count).take(self.field_count);
-        fields.zip(facts.fields).for_each(|(field, value)| *field = value);
+        let version = &mut self.versions[number as usize];
+        version.entries = version.entries.saturating_add(more);
+        self.live_entries += u64::from(more);
     }
 
     /// Publishes a draft.
@@ -203,7 +170,7 @@ impl Documents {
         self.drafts.remove(&name);
         let Some(version) = self.versions.get_mut(number as usize) else { return };
         version.standing = Standing::Published;
-        self.total_length += u64::from(version.length);
+        self.total_length += u64::from(version.facts.length);
         self.by_name.insert(name, number);
         self.published.insert(number as usize);
     }
@@ -219,31 +186,21 @@ impl Documents {
             Standing::Draft => _ = self.drafts.remove(&version.name),
             Standing::Published => {
                 self.by_name.remove(&version.name);
-                self.total_length -= u64::from(version.length);
+                self.total_length -= u64::from(version.facts.length);
                 number.into_iter().for_each(|number| self.published.remove(number as usize));
             }
             Standing::Retired => {}
         }
     }
 
-    /// A version, for a checkpoint.
-    pub(crate) fn version(&self, number: u32) -> Option<Sealed> {
-        let Version { name, length, visibility, entries, standing } = *self.get(number)?;
-        let mut facts = Facts { length, visibility, ..Facts::default() };
-        for (field, value) in facts.fields.iter_mut().enumerate().take(self.field_count) {
-            *value = Field(self.field(number, field as u8));
-        }
-        Some(Sealed { name, facts, entries, standing })
-    }
-
     /// The next version, from a checkpoint.
-    pub(crate) fn restore(&mut self, Sealed { name, facts, entries, standing }: &Sealed) {
+    pub(crate) fn restore(&mut self, version: &Version) {
         let number = self.bound() as u32;
-        self.push(*name, facts);
-        self.add_entries(number, *entries);
-        match standing {
+        self.push(version.name, &version.facts);
+        self.add_entries(number, version.entries);
+        match version.standing {
             Standing::Draft => {}
-            Standing::Published => self.publish(*name, number),
+            Standing::Published => self.publish(version.name, number),
             Standing::Retired => self.retire(Some(number)),
         }
     }
@@ -251,15 +208,11 @@ impl Documents {
     /// The next version: a draft, in place of one that there is.
     fn push(&mut self, name: DocumentName, facts: &Facts) {
         if self.versions.len() == self.versions.capacity() {
-            let more = self.versions.len() / 8 + 64;
-            self.versions.reserve_exact(more);
-            self.fields.reserve_exact(more * self.field_count);
+            self.versions.reserve_exact(self.versions.len() / 8 + 64);
         }
         self.retire(self.drafts.get(&name).copied());
         self.drafts.insert(name, self.bound() as u32);
-        let Facts { length, visibility, fields } = *facts;
-        self.versions.push(Version { name, length, visibility, entries: 0, standing: Standing::Draft });
-        self.fields.extend(fields.iter().take(self.field_count));
+        self.versions.push(Version { name, facts: *facts, entries: 0, standing: Standing::Draft });
         self.published.grow(self.versions.len());
     }
 }

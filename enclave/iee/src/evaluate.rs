@@ -3,6 +3,7 @@
 use crate::budget::Reserved;
 use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
+use crate::results::Best;
 use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
 use arras_schemes::bisen::update::Operation;
@@ -41,33 +42,13 @@ impl Evaluation {
     }
 
     /// What is left behind the last step: published then, still there under its name, and visible to the client.
-    pub(crate) fn visible(&mut self, ground: &Ground, documents: &Documents) {
+    pub(crate) fn visible(&mut self, ground: &Ground, documents: &Documents) -> Set {
         let mut found = self.operand();
         found.intersect_with(&ground.snapshot);
         if ground.groups != Groups::All || found.difference(&documents.published).next().is_some() {
             retain(&mut found, |number| documents.shows(number, &ground.groups));
         }
-        self.waiting.push(found);
-    }
-
-    /// What of it is as a filter says.
-    pub(crate) fn filter(&mut self, ground: &Ground, documents: &Documents, filter: &Filter) {
-        let mut found = self.operand();
-        match filter {
-            Filter::Frequency { keyword, at_least } => {
-                let mut frequent = Set::with_capacity(ground.bound);
-                let current = ground.fetch.current(usize::from(*keyword), &found);
-                let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
-                frequent.extend(enough.map(|(number, _)| number as usize));
-                found = frequent;
-            }
-            Filter::Range { field, from, until } => {
-                retain(&mut found, |number| (*from..=*until).contains(&documents.field(number, *field)));
-            }
-            Filter::Visibility(group) => retain(&mut found, |number| documents.group(number) == *group),
-            Filter::Length(least) => retain(&mut found, |number| documents.length(number) >= *least),
-        }
-        self.waiting.push(found);
+        found
     }
 
     pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
@@ -96,7 +77,7 @@ impl Evaluation {
     }
 
     /// The last of those that wait: the formula was checked, so there is one.
-    pub(crate) fn operand(&mut self) -> Set {
+    fn operand(&mut self) -> Set {
         self.waiting.pop().unwrap_or_default()
     }
 
@@ -155,6 +136,26 @@ fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -
     Ok(places)
 }
 
+/// Leaves of what was found what is as a filter says.
+pub(crate) fn filter(ground: &Ground, documents: &Documents, filter: &Filter, found: &mut Set) {
+    match filter {
+        Filter::Frequency { keyword, at_least } => {
+            let mut frequent = Set::with_capacity(ground.bound);
+            let current = ground.fetch.current(usize::from(*keyword), found);
+            let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
+            frequent.extend(enough.map(|(number, _)| number as usize));
+            *found = frequent;
+        }
+        Filter::Range { field, from, until } => {
+            let field = usize::from(*field);
+            let value = |number| documents.facts(number).fields.get(field).map_or(0, |field| field.0);
+            retain(found, |number| (*from..=*until).contains(&value(number)));
+        }
+        Filter::Visibility(group) => retain(found, |number| documents.facts(number).visibility == *group),
+        Filter::Length(least) => retain(found, |number| documents.facts(number).length >= *least),
+    }
+}
+
 /// Leaves the numbers that are to be kept.
 fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
     let mut kept = Set::with_capacity(set.len());
@@ -208,7 +209,7 @@ impl Scores {
         for (number, metadata) in ground.fetch.current(keyword, &self.found) {
             let times = metadata.frequency().max(1) as f32;
             let weight = if okapi {
-                times * (SATURATION + 1.0) / (times + short + by_length * of.length(number) as f32)
+                times * (SATURATION + 1.0) / (times + short + by_length * of.facts(number).length as f32)
             } else {
                 1.0 + times.ln()
             };
@@ -217,7 +218,7 @@ impl Scores {
     }
 
     /// The best so many, best first.
-    pub(crate) fn top(&self, most: usize) -> (Vec<u32>, Vec<f32>) {
+    pub(crate) fn top(&self, most: usize) -> Best {
         let mut best = BinaryHeap::with_capacity(most + 1);
         for number in self.found.ones() {
             let scored = order(self.scores[number], number as u32);
@@ -229,6 +230,6 @@ impl Scores {
             }
         }
         let apart = |Reverse(scored): Reverse<u64>| (!(scored as u32), f32::from_bits((scored >> 32) as u32));
-        best.into_sorted_vec().into_iter().map(apart).unzip()
+        best.into_sorted_vec().into_iter().map(apart).collect()
     }
 }

@@ -7,8 +7,7 @@ use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use crate::tasks::in_flights;
 use arras_protocol::Blob;
-use arras_protocol::iee::Fault;
-use arras_protocol::iee::{Outgoing, StateName};
+use arras_protocol::iee::{Fault, Outgoing, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 use arras_schemes::bisen::update::Update;
 
@@ -135,12 +134,7 @@ impl Enclave {
                 self.checkpoint().await?;
                 continue;
             };
-            // Its rights may have changed since.
-            let permitted = self.core().permit(job.client, &job.request).map_err(Stopped::Refused);
-            let changed = match permitted {
-                Ok(()) => self.change(job.request).await,
-                refused => refused.map(|()| Reply::Done),
-            };
+            let changed = self.change(job.client, job.request).await;
             drop(job.reserved);
             let reply = match changed {
                 Ok(reply) => reply,
@@ -151,7 +145,9 @@ impl Enclave {
         }
     }
 
-    async fn change(&self, request: Request) -> Result<Reply, Stopped> {
+    async fn change(&self, client: Client, request: Request) -> Result<Reply, Stopped> {
+        // Its rights may have changed since it asked.
+        self.core().permit(client, &request)?;
         if let Request::Compact { collection, from, fence } = request {
             return self.compact(collection, from.unwrap_or(0), fence).await;
         }

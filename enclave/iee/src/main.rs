@@ -24,27 +24,22 @@ const SEALING: &str = "--sealing-key";
 
 /// The key in a file that only its owner may read; a new one if there is no file.
 fn sealing_key(path: &Path) -> io::Result<Key> {
-    match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Beside it, so that it is there whole or not at all.
-            let (new, key) = (path.with_extension("new"), Key::generate());
-            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(key.expose())?;
-            file.sync_all()?;
-            fs::rename(new, path)?;
-            File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
-            Ok(key)
-        }
-        Ok(mut file) => {
-            if file.metadata()?.permissions().mode() & 0o077 != 0 {
-                return Err(io::Error::other("others than its owner may read it"));
-            }
-            let mut material = [0; Key::BYTES];
-            file.read_exact(&mut material)?;
-            Ok(Key::take_from(&mut material))
-        }
-        Err(error) => Err(error),
+    if !path.try_exists()? {
+        // Beside it, so that it is there whole or not at all.
+        let new = path.with_extension("new");
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(Key::generate().expose())?;
+        file.sync_all()?;
+        fs::rename(new, path)?;
+        File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
     }
+    let mut file = File::open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::other("others than its owner may read it"));
+    }
+    let mut material = [0; Key::BYTES];
+    file.read_exact(&mut material)?;
+    Ok(Key::take_from(&mut material))
 }
 
 fn run(sealing: &Path, debug: bool) -> io::Result<()> {

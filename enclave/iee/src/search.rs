@@ -2,7 +2,7 @@
 
 use crate::budget::Share;
 use crate::documents::set_bytes;
-use crate::evaluate::{Evaluation, Ground, Scores};
+use crate::evaluate::{Evaluation, Ground, Scores, filter};
 use crate::fetch::Fetch;
 use crate::policy::may_search;
 use crate::results::{Best, Cursor, groups_bytes, most};
@@ -38,14 +38,13 @@ impl Core {
         found: &Found,
     ) -> Result<Ground, Refused> {
         let collection = self.state.collection(search.collection)?;
-        let (mut counted, fields) = (false, collection.about.settings.fields);
+        let mut counted = false;
         for filter in &search.filters {
-            match filter {
-                Filter::Range { field, .. } if *field >= fields => {
-                    return Err(Refused::Field(*field));
-                }
-                Filter::Frequency { .. } => counted = true,
-                Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => {}
+            counted |= matches!(filter, Filter::Frequency { .. });
+            if let Filter::Range { field, .. } = filter
+                && *field >= collection.about.settings.fields
+            {
+                return Err(Refused::Field(*field));
             }
         }
         let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
@@ -123,16 +122,15 @@ impl Enclave {
             evaluation.step(ground, step)?;
         }
         self.work(share, &mut left, sets).await;
-        evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
-        for filter in &search.filters {
+        let mut found =
+            evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
+        for by in &search.filters {
             self.work(share, &mut left, sets + ground.fetch.entries()).await;
-            evaluation.filter(ground, &self.core().state.collection(search.collection)?.documents, filter);
+            filter(ground, &self.core().state.collection(search.collection)?.documents, by, &mut found);
         }
-        let found = evaluation.operand();
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
-            let all = found.ones().map(|number| number as u32).take(most).collect();
-            return Ok(((all, Vec::new()), matches));
+            return Ok((found.ones().map(|number| (number as u32, 0.0)).take(most).collect(), matches));
         }
         let mut scores = Scores::new(found);
         for (keyword, word) in ground.fetch.words.iter().enumerate().take(search.ranked.into()) {

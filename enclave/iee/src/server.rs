@@ -14,8 +14,7 @@ use arras_keys::Key;
 use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::Fault;
-use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Fault, Incoming, Outgoing};
 use arras_schemes::bisen::channel::{
     ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
 };
@@ -288,22 +287,17 @@ impl Core {
         None
     }
 
-    fn of_name(&self, name: &str) -> impl Iterator<Item = &Connection> {
-        self.connections
-            .values()
-            .filter(move |peer| peer.client.as_ref().is_some_and(|named| named.name == name))
-    }
-
     /// Tells a client that has shown its certificate whether it is taken.
     fn admit_client(&mut self, connection: ConnectionId, client: Named) {
+        let others = self.connections_of(|other| other.name == client.name);
         let admission = if !self.state.policy.takes(&client.serial) {
             REVOKED
-        } else if self.of_name(&client.name).count() >= CLIENT_CONNECTIONS_MAX {
+        } else if others.len() >= CLIENT_CONNECTIONS_MAX {
             CROWDED
         } else {
             ADMITTED
         };
-        let share = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
+        let share = others.first().and_then(|other| Some(Arc::clone(&self.connections.get(other)?.share)));
         let Some(peer) = self.connections.get_mut(&connection) else { return };
         let bytes = Blob(peer.channel.admit(admission));
         if !bytes.is_empty() {
@@ -337,10 +331,18 @@ impl Core {
 
     /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
     pub(crate) fn dismiss(&mut self, whose: impl Fn(&Named) -> bool) {
-        let is_its = |peer: &Connection| peer.client.as_ref().is_some_and(&whose);
-        let theirs = self.connections.iter().filter(|(_, peer)| is_its(peer));
-        let theirs: Vec<ConnectionId> = theirs.map(|(connection, _)| *connection).collect();
-        theirs.into_iter().for_each(|connection| self.close(connection));
+        self.connections_of(whose).into_iter().for_each(|connection| self.close(connection));
+    }
+
+    /// The results of somebody whose rights have changed are asked for anew.
+    pub(crate) fn give_up_results_of(&mut self, identity: &str) {
+        let theirs = self.connections_of(|client| client.name == identity);
+        theirs.into_iter().for_each(|connection| self.results.close_all_of(connection));
+    }
+
+    fn connections_of(&self, whose: impl Fn(&Named) -> bool) -> Vec<ConnectionId> {
+        let theirs = self.connections.iter().filter(|(_, peer)| peer.client.as_ref().is_some_and(&whose));
+        theirs.map(|(connection, _)| *connection).collect()
     }
 
     pub(crate) fn answer(&mut self, client: Client, reply: Reply) {
@@ -349,13 +351,6 @@ impl Core {
         peer.under_way = peer.under_way.saturating_sub(1);
         let bytes = Blob(peer.channel.wrap(&Answer { number: client.number, reply }.encode()));
         self.tasks.say(Outgoing::ToClient { connection: client.connection, bytes });
-    }
-
-    /// The results of somebody whose rights have changed are asked for anew.
-    pub(crate) fn give_up_results_of(&mut self, identity: &str) {
-        let is_its = |peer: &Connection| peer.client.as_ref().is_some_and(|named| named.name == identity);
-        let theirs = self.connections.iter().filter(|(_, peer)| is_its(peer));
-        theirs.for_each(|(connection, _)| self.results.close_all_of(*connection));
     }
 
     /// Who asks; refused if it is gone.

@@ -522,7 +522,7 @@ fn searches_of_one_client_do_not_all_come_before_another_s() {
 #[test]
 fn a_client_alone_has_what_one_large_search_takes_and_its_result() {
     // Of what so many documents leave free a search of all entries, with metadata, takes more than half.
-    let (mut host, ada, collection) = world(90_000);
+    let (mut host, ada, collection) = world(80_000);
     let ranked = Search { top: 10, ..search(collection) }.ranked_by(Ranking::Bm25);
     for _ in 0..3 {
         let reply = host.call(ada, Request::Search(ranked.clone()));
