@@ -33,7 +33,8 @@ pub(crate) struct About {
 
 /// Labels and sealing of a collection's entries.
 pub(crate) struct EntryKeys {
-    labels: Prf,
+    /// Makes stems of keywords' hashes, and labels of [`EntryKeys::place`]s.
+    pub(crate) labels: Prf,
     /// Seals entries with their labels.
     pub(crate) entries: BoundBlock,
 }
@@ -47,20 +48,10 @@ impl EntryKeys {
         }
     }
 
-    /// Hashes of keywords to their stems.
-    pub(crate) fn stems(&self, hashes: &mut [Block]) {
-        self.labels.blocks(hashes);
-    }
-
-    /// What [`EntryKeys::labels`] makes the label of entry `counter` of.
+    /// What the label of entry `counter` is made of.
     pub(crate) fn place(stem: &Block, epoch: u32, counter: u32) -> Block {
         let place = u128::from(epoch) << 32 | u128::from(counter);
         (u128::from_le_bytes(*stem) ^ place).to_le_bytes()
-    }
-
-    /// Places to labels.
-    pub(crate) fn labels(&self, places: &mut [Block]) {
-        self.labels.blocks(places);
     }
 }
 
@@ -100,7 +91,7 @@ pub(crate) fn puts(
     prg: &mut Prg,
 ) -> Vec<Vec<u8>> {
     let mut labels = places;
-    keys.labels(&mut labels);
+    keys.labels.blocks(&mut labels);
     let mut tags = vec![[0; 16]; labels.len()];
     keys.entries.seal_each(&labels, &mut blocks, &mut tags);
     let mut order: Vec<u32> = (0..labels.len() as u32).collect();
@@ -143,7 +134,7 @@ impl Collection {
 
     pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
         let mut stem = [keyword.0];
-        self.keys.stems(&mut stem);
+        self.keys.labels.blocks(&mut stem);
         stem[0]
     }
 
@@ -165,7 +156,7 @@ impl Collection {
     pub(crate) fn stage(&mut self, update: &Update, prg: &mut Prg) -> Result<Staged, Refused> {
         let (targets, _) = self.documents.targets(update)?;
         let mut stems: Vec<Block> = update.pairs.iter().map(|pair| pair.keyword.0).collect();
-        self.keys.stems(&mut stems);
+        self.keys.labels.blocks(&mut stems);
         let mut touched = Vec::new();
         let mut places = Vec::with_capacity(stems.len());
         let mut blocks = Vec::with_capacity(stems.len());
@@ -219,9 +210,9 @@ mod tests {
             let hash = KeywordHash::of(&salt, &bytes(fields["keyword"]));
             assert_eq!(hash.0[..], bytes(fields["hash"]));
             let mut stem = [hash.0];
-            keys.stems(&mut stem);
+            keys.labels.blocks(&mut stem);
             let mut labels = [EntryKeys::place(&stem[0], number("epoch"), number("counter"))];
-            keys.labels(&mut labels);
+            keys.labels.blocks(&mut labels);
             let operation = Operation::of_code(number("operation") as u8).unwrap();
             let metadata = bytes(fields["metadata"]).try_into().unwrap();
             let block = payload(operation, number("document"), &metadata);

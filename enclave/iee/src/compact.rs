@@ -1,8 +1,8 @@
 //! Compaction: keywords' entries are written anew under a fresh epoch, without what was deleted or belongs to documents that are gone.
 
 use crate::budget::Reserved;
-use crate::collection::EntryKeys;
-use crate::collection::{Collection, payload, puts};
+use crate::collection::{Collection, EntryKeys, payload, puts};
+use crate::documents::Standing;
 use crate::fetch::{Fetch, Order};
 use crate::journal::{COUNTED_MAX, Change, round_keywords};
 use crate::lane::Stopped;
@@ -33,7 +33,9 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
 fn rewrite(fetch: &Fetch, epoch: u32, number: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts) {
     let (mut places, mut blocks, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for (at, word) in fetch.words.iter().enumerate() {
-        let kept = keep(fetch, at, |number| !of.documents.is_retired(number));
+        let is_there =
+            |number| of.documents.get(number).is_none_or(|version| version.standing != Standing::Retired);
+        let kept = keep(fetch, at, is_there);
         for ((operation, number, metadata), counter) in kept.iter().rev().zip(0..) {
             places.push(EntryKeys::place(&word.stem, epoch, counter));
             blocks.push(payload(*operation, *number, &metadata.0));

@@ -67,10 +67,6 @@ impl Documents {
         self.by_name.len()
     }
 
-    pub(crate) fn is_retired(&self, number: u32) -> bool {
-        self.get(number).is_some_and(|version| version.standing == Standing::Retired)
-    }
-
     pub(crate) fn get(&self, number: u32) -> Option<&Version> {
         self.versions.get(number as usize)
     }

@@ -73,7 +73,7 @@ impl Order {
             EntryKeys::place(&run.stem, run.epoch, entry - run.first)
         };
         let mut labels: Vec<Block> = entries.iter().map(place).collect();
-        keys.labels(&mut labels);
+        keys.labels.blocks(&mut labels);
         (!entries.is_empty()).then_some(Question { entries, labels })
     }
 }

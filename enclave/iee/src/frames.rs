@@ -2,7 +2,7 @@
 
 use crate::server::Iee;
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{FRAME_BYTES_MAX, Fault, Incoming, Outgoing};
+use arras_protocol::iee::{FRAME_BYTES_MAX, Fault, Incoming};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
 /// The next message; none if the host has ended the stream.
@@ -21,13 +21,6 @@ fn hear(input: &mut impl Read, body: &mut Vec<u8>) -> io::Result<Option<Incoming
     Incoming::decode(body).map(Some).map_err(|_| io::Error::other(Fault::Malformed))
 }
 
-fn send(output: &mut impl Write, message: &Outgoing) -> io::Result<()> {
-    let body = encode(message);
-    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
-    output.write_all(&length.to_le_bytes())?;
-    output.write_all(&body)
-}
-
 /// Serves a host at standard input and output, until it ends them.
 ///
 /// # Errors
@@ -38,7 +31,9 @@ pub fn serve(mut iee: Iee) -> io::Result<()> {
     let mut body = Vec::new();
     while let Some(incoming) = hear(&mut input, &mut body)? {
         for message in iee.receive(incoming).map_err(io::Error::other)? {
-            send(&mut output, &message)?;
+            let body = encode(&message);
+            output.write_all(&u32::try_from(body.len()).map_err(io::Error::other)?.to_le_bytes())?;
+            output.write_all(&body)?;
         }
         output.flush()?;
     }

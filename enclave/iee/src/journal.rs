@@ -212,7 +212,9 @@ impl Enclave {
         if let Some(update) = unfinished {
             self.store(&update).await?;
         }
-        self.core().ready();
+        let core = &mut *self.core();
+        core.is_ready = true;
+        core.tasks.say(Outgoing::Ready);
         Ok(())
     }
 

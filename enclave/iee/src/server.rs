@@ -7,7 +7,7 @@ use crate::journal::Journal;
 use crate::lane::Job;
 use crate::policy::{Owner, may_search};
 use crate::results::Results;
-use crate::spill::{Fill, Readings, SPILLED_MAX};
+use crate::spill::{Fill, Readings};
 use crate::state::State;
 use crate::tasks::Tasks;
 use arras_keys::Key;
@@ -68,12 +68,13 @@ pub(crate) struct Core {
     pub(crate) last_job: u64,
     pub(crate) results: Results,
     pub(crate) readings: Readings,
-    /// How full the tables are.
+    /// How full the tables are, and its bounds that are not the memory's.
     pub(crate) fill: Fill,
+    bounds: (usize, Option<u64>),
     connections: BTreeMap<ConnectionId, Connection>,
     next_place: u64,
     /// Whether the state is loaded: there are no clients before.
-    is_ready: bool,
+    pub(crate) is_ready: bool,
 }
 
 /// What tasks have in their hands: all that they share.
@@ -119,7 +120,8 @@ impl Iee {
             last_job: 0,
             results: Results::default(),
             readings: Readings::default(),
-            fill: Fill::new(usize::MAX, SPILLED_MAX),
+            fill: Fill::default(),
+            bounds: (usize::MAX, None),
             connections: BTreeMap::new(),
             next_place: 0,
             is_ready: false,
@@ -131,7 +133,7 @@ impl Iee {
     /// counters are spilled), and no more records of keywords beside it than that: updates that need more are refused.
     #[must_use]
     pub fn with_bounds(self, counters_max: usize, spilled_max: u64) -> Self {
-        self.enclave.core().fill = Fill::new(counters_max, spilled_max);
+        self.enclave.core().bounds = (counters_max, Some(spilled_max));
         self
     }
 
@@ -224,7 +226,7 @@ impl Core {
             return Err(Fault::OutOfTurn);
         }
         self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
-        self.fill.limit(self.budget.for_data());
+        self.fill = Fill::new(self.budget.for_data(), self.bounds);
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
             let identity = Identity::new(authority, &administrator)?;
@@ -235,12 +237,6 @@ impl Core {
         }
         self.launched_by = Some((administrator, hash));
         Ok(())
-    }
-
-    /// Clients are answered from now on.
-    pub(crate) fn ready(&mut self) {
-        self.is_ready = true;
-        self.tasks.say(Outgoing::Ready);
     }
 
     /// How many there are, and that none takes too long to say who it is, is the host's business.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
+/// Most records that are spilled, unless tables are larger or another bound is set: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
 
 /// Bytes of a keyword that is looked for, with some records that are found of it, about.
@@ -50,7 +50,7 @@ pub(crate) struct Record {
 }
 
 /// How full the tables are, as far as numbers tell that the host knows: of keywords at the last checkpoint, of pairs since.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Fill {
     /// Most keywords in tables.
     most: usize,
@@ -58,20 +58,18 @@ pub(crate) struct Fill {
     known: usize,
     /// Those that may have come since.
     pub(crate) since: usize,
-    /// Records that may be spilled, in all and more than there are.
-    spilled_max: u64,
-    room: usize,
+    /// Records that may be spilled, and that are, at most.
+    spilled_max: usize,
+    spilled: usize,
 }
 
 impl Fill {
-    /// With these bounds.
-    pub(crate) fn new(most: usize, spilled_max: u64) -> Self {
-        Self { most, known: 0, since: 0, spilled_max, room: spilled_max as usize }
-    }
-
-    /// Tables have half of the bytes that there are for data.
-    pub(crate) fn limit(&mut self, data_bytes: usize) {
-        self.most = (data_bytes / 2 / KEYWORD_BYTES).min(self.most).max(1);
+    /// Tables have half of the bytes that there are for data, but no more keywords than `limit`. Unless another bound is set, they may be
+    /// spilled twice, however large they are.
+    pub(crate) fn new(data_bytes: usize, (limit, spilled_max): (usize, Option<u64>)) -> Self {
+        let most = (data_bytes / 2 / KEYWORD_BYTES).min(limit).max(1);
+        let spilled_max = spilled_max.unwrap_or(SPILLED_MAX.max(2 * most as u64)) as usize;
+        Self { most, known: 0, since: 0, spilled_max, spilled: 0 }
     }
 
     /// Whether a checkpoint must come before so many more. Where none can spill, not each call is worth one.
@@ -83,12 +81,12 @@ impl Fill {
     /// Whether so many more may come, once no checkpoint must come before them: tables hold them, or may spill.
     pub(crate) fn hold(&self, more: usize) -> Result<(), Refused> {
         let holds = self.may_spill() || self.known + self.since + more <= self.most;
-        if holds { Ok(()) } else { Err(Refused::Keywords(self.spilled_max)) }
+        if holds { Ok(()) } else { Err(Refused::Keywords(self.spilled_max as u64)) }
     }
 
     pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        self.room = (self.spilled_max as usize).saturating_sub(spilled.map_or(0, |head| head.records_max()));
+        self.spilled = spilled.map_or(0, |head| head.records_max());
     }
 
     fn grain(&self) -> usize {
@@ -97,7 +95,7 @@ impl Fill {
 
     /// Whether there is room for all that tables hold.
     fn may_spill(&self) -> bool {
-        self.room >= self.most.max(self.known)
+        self.spilled.saturating_add(self.most.max(self.known)) <= self.spilled_max
     }
 
     /// Whether tables are to be spilled; `again` is whether some were before: then it is not put off until nearly every call needs a
@@ -304,8 +302,16 @@ mod tests {
     }
 
     #[test]
+    fn tables_of_any_size_may_be_spilled_unless_a_bound_is_set() {
+        for data_bytes in [16 << 20, 1 << 30, 1 << 40] {
+            let may_spill = |bound| Fill::new(data_bytes, (usize::MAX, bound)).may_spill();
+            assert!(may_spill(None) && !may_spill(Some(0)), "{data_bytes}");
+        }
+    }
+
+    #[test]
     fn what_was_spilled_once_is_spilled_again_when_tables_are_full_by_half() {
-        let mut fill = Fill::new(80, u64::MAX);
+        let mut fill = Fill::new(usize::MAX, (80, Some(u64::MAX)));
         let spills = |fill: &Fill| (fill.spills(false), fill.spills(true));
         fill.set_known(55, None);
         assert_eq!(spills(&fill), (false, true));
