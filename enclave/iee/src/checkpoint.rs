@@ -82,7 +82,7 @@ fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
     [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
 }
 
-const HEAD: &[u8] = b"arras bisen head 3";
+const HEAD: &[u8] = b"arras bisen head 4";
 
 impl Pieces {
     pub(crate) fn new(root: &Key) -> Self {
@@ -367,7 +367,7 @@ mod tests {
             }
         }
         // What an earlier build sealed means something else.
-        let earlier = pieces.0.seal(&head, b"arras bisen head 2", &mut Prg::new(&[1; 16]));
+        let earlier = pieces.0.seal(&head, b"arras bisen head 3", &mut Prg::new(&[1; 16]));
         assert!(pieces.open_head(&earlier).is_err());
         let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [Field(i64::MIN); 4] };
         let (_, others) = written(&root, state(&root, 100_000, &large));

@@ -128,7 +128,7 @@ impl Place {
 
     /// What the next record is bound to.
     fn associated(&self) -> Vec<u8> {
-        [b"arras bisen log 2".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
+        [b"arras bisen log 3".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
     }
 }
 
