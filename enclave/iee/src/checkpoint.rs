@@ -4,33 +4,25 @@
 //!
 //! Everything that there is more of with more data takes the same number of bytes whatever it says, so that lengths show numbers alone.
 
-use crate::collection::{Collection, Described};
-use crate::documents::Standing;
-use crate::fault::Fault;
-use crate::journal::{Change, Place};
-use crate::sealer::Sealer;
+use crate::collection::About;
+use crate::documents::Version;
+use crate::journal::{Change, Place, Sealer};
+use crate::policy::Policy;
 use crate::server::Enclave;
-use crate::spill::{RECORD_BYTES, Record};
+use crate::spill::Record;
 use crate::state::State;
-use crate::table::{SEGMENTS, Slot};
+use crate::table::SEGMENTS;
 use arras_keys::Key;
-use arras_protocol::iee::{Outgoing, StateName};
-use arras_protocol::{Blob, codec};
-use arras_schemes::bisen::DocumentName;
-use arras_schemes::bisen::update::{FACTS_BYTES, Facts};
+use arras_protocol::Blob;
+use arras_protocol::iee::{Fault, Outgoing, StateName};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Most records in a piece.
 const PIECE_RECORDS: usize = 16_384;
 
-const PIECE_BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
-
 /// Lengths of pieces are multiples of so many bytes, or of an eighth of themselves.
 const STEP_BYTES: usize = 4096;
-
-/// Bytes of a document's version: its name, facts, number of entries and standing.
-const VERSION_BYTES: usize = 16 + FACTS_BYTES + 4 + 1;
 
 /// Names a checkpoint among all that any run of the enclave made.
 pub(crate) type CheckpointId = [u8; 16];
@@ -73,18 +65,14 @@ impl Head {
 enum Piece {
     /// Everything that is small: the first piece.
     Rest {
-        /// Each with its entries, and its revision (little endian).
-        collections: Vec<(Described, [u8; 8], [u8; 16])>,
-        policy: Vec<u8>,
+        collections: Vec<About>,
+        policy: Policy,
         epochs: u32,
         generation: u32,
     },
-    /// Records of keywords: of what is in tables, or of what is spilled, as the head says.
-    Keywords(Blob),
-    Versions {
-        collection: u32,
-        versions: Blob,
-    },
+    /// Of what is in tables, or of what is spilled, as the head says.
+    Keywords(Vec<Record>),
+    Versions(u32, Vec<Version>),
 }
 
 /// Seals and opens pieces and heads.
@@ -94,7 +82,7 @@ fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
     [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
 }
 
-const HEAD: &[u8] = b"arras bisen head 3";
+const HEAD: &[u8] = b"arras bisen head 4";
 
 impl Pieces {
     pub(crate) fn new(root: &Key) -> Self {
@@ -115,41 +103,27 @@ impl Pieces {
     ) -> Result<(), Fault> {
         match self.0.open(&associated(id, piece), sealed)? {
             Piece::Rest { collections, policy, epochs, generation } => {
-                state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
-                let root = state.policy.root(root);
-                for ((described, entries, revision), at) in collections.into_iter().zip(0..) {
-                    let mut collection = Collection::new(&root, at, described, generation);
-                    collection.table.entries = u64::from_le_bytes(entries);
-                    collection.revision = u128::from_le_bytes(revision);
-                    state.collections.push(collection);
-                }
-                (state.epochs, state.generation) = (epochs, generation);
+                (state.policy, state.epochs, state.generation) = (policy, epochs, generation);
+                collections.into_iter().for_each(|about| state.add_collection(root, about));
             }
             Piece::Keywords(records) => {
-                for Record { stem, count, epoch, collection } in Record::all(records.as_slice()) {
-                    state.kept(collection.into())?.table.set(&stem, count, epoch, false);
+                for record in records {
+                    state.kept(record.collection.into())?.table.set(&record, false);
                 }
             }
-            Piece::Versions { collection, versions } => {
+            Piece::Versions(collection, versions) => {
                 let documents = &mut state.kept(collection)?.documents;
-                for version in versions.as_slice().as_chunks::<VERSION_BYTES>().0 {
-                    let (name, rest) = version.split_first_chunk().ok_or(Fault::StateAltered)?;
-                    let (facts, rest) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
-                    let (entries, standing) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
-                    let standing = Standing::of_code(standing.first().copied().unwrap_or_default());
-                    let (facts, entries) = (Facts::of_bytes(facts), u32::from_le_bytes(*entries));
-                    documents.restore(DocumentName(*name), &facts, standing, entries);
-                }
+                versions.iter().for_each(|version| documents.restore(version));
             }
         }
         Ok(())
     }
 
     /// The records of a piece of what is spilled.
-    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<Record>, Fault> {
         match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
-            Piece::Keywords(Blob(records)) => Ok(records),
-            Piece::Rest { .. } | Piece::Versions { .. } => Err(Fault::StateAltered),
+            Piece::Keywords(records) => Ok(records),
+            Piece::Rest { .. } | Piece::Versions(..) => Err(Fault::StateAltered),
         }
     }
 }
@@ -159,7 +133,7 @@ struct Writer<'a> {
     enclave: &'a Enclave,
     head: Head,
     /// Records for the next piece.
-    records: Vec<u8>,
+    records: Vec<Record>,
     bytes: usize,
 }
 
@@ -177,33 +151,36 @@ impl Writer<'_> {
 
     /// Saves full pieces of records; behind the last record, what is left, too.
     async fn save_records(&mut self, are_all: bool) {
-        while self.records.len() >= PIECE_BYTES || are_all && !self.records.is_empty() {
-            let rest = self.records.split_off(self.records.len().min(PIECE_BYTES));
+        while self.records.len() >= PIECE_RECORDS || are_all && !self.records.is_empty() {
+            let rest = self.records.split_off(self.records.len().min(PIECE_RECORDS));
             let records = std::mem::replace(&mut self.records, rest);
-            self.save(Piece::Keywords(Blob(records))).await;
+            self.save(Piece::Keywords(records)).await;
         }
     }
 
-    /// Saves records of all keywords of a collection's table; less than a piece of them may wait.
-    async fn save_keywords(&mut self, number: usize) {
-        for segment in 0..SEGMENTS {
-            if let Some(collection) = self.enclave.core().state.collections.get(number) {
-                for (stem, Slot { count, epoch, .. }) in collection.table.segment(segment) {
-                    let (stem, count, epoch, collection) = (*stem, *count, *epoch, number as u8);
-                    self.records.extend(Record { stem, count, epoch, collection }.bytes());
-                }
-            }
+    /// Saves records of all keywords in tables; less than a piece of them may wait.
+    async fn save_keywords(&mut self) {
+        let collections = self.enclave.core().state.collections.len();
+        for (number, segment) in (0..collections).flat_map(|number| (0..SEGMENTS).map(move |at| (number, at)))
+        {
+            let (records, number) = (&mut self.records, number as u8);
+            records.extend(
+                self.enclave.core().state.collections[usize::from(number)].table.records(segment, number),
+            );
             self.save_records(false).await;
         }
     }
 
-    async fn save_versions(&mut self, number: usize) {
-        for first in (0..).step_by(PIECE_RECORDS) {
-            let versions = self.enclave.core().state.versions(number, first);
-            if versions.is_empty() {
-                return;
+    async fn save_versions(&mut self) {
+        let collections = self.enclave.core().state.collections.len();
+        for number in 0..collections {
+            for first in (0..).step_by(PIECE_RECORDS) {
+                let versions = self.enclave.core().state.versions(number, first);
+                if versions.is_empty() {
+                    break;
+                }
+                self.save(Piece::Versions(number as u32, versions)).await;
             }
-            self.save(Piece::Versions { collection: number as u32, versions: Blob(versions) }).await;
         }
     }
 
@@ -213,9 +190,9 @@ impl Writer<'_> {
             let sealed = self.enclave.load(old.name(piece)).await;
             {
                 let mut core = self.enclave.core();
-                for record in Record::all(&core.pieces.spilled(&old, piece, sealed)?) {
+                for record in core.pieces.spilled(&old, piece, sealed)? {
                     if !core.state.kept(record.collection.into())?.table.is_whole(&record.stem) {
-                        self.records.extend(record.bytes());
+                        self.records.push(record);
                     }
                 }
             }
@@ -228,29 +205,19 @@ impl Writer<'_> {
 impl State {
     /// Everything that is small.
     fn rest(&self, generation: u32) -> Piece {
-        let described = |Collection { name, settings, revision, table, .. }: &Collection| {
-            ((name.clone(), settings.clone()), table.entries.to_le_bytes(), revision.to_le_bytes())
-        };
         Piece::Rest {
-            collections: self.collections.iter().map(described).collect(),
-            policy: codec::encode(&self.policy),
+            collections: self.collections.iter().map(|collection| collection.about.clone()).collect(),
+            policy: self.policy.clone(),
             epochs: self.epochs.max(generation),
             generation,
         }
     }
 
     /// Versions of a collection from one on, as many as a piece has.
-    fn versions(&self, collection: usize, first: usize) -> Vec<u8> {
-        let Some(Collection { documents, .. }) = self.collections.get(collection) else { return Vec::new() };
+    fn versions(&self, collection: usize, first: usize) -> Vec<Version> {
+        let documents = &self.collections[collection].documents;
         let numbers = first as u32..documents.bound().min(first + PIECE_RECORDS) as u32;
-        let mut versions = Vec::with_capacity(numbers.len() * VERSION_BYTES);
-        for (name, facts, standing, entries) in numbers.filter_map(|number| documents.version(number)) {
-            versions.extend_from_slice(&name.0);
-            versions.extend_from_slice(&facts.bytes());
-            versions.extend_from_slice(&entries.to_le_bytes());
-            versions.push(standing as u8);
-        }
-        versions
+        numbers.filter_map(|number| documents.get(number).cloned()).collect()
     }
 }
 
@@ -273,20 +240,17 @@ impl Enclave {
         let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };
         writer.save(rest).await;
         let old = self.core().state.spilled;
-        let collections = 0..self.core().state.collections.len();
-        for number in collections.clone().filter(|_| !spills) {
-            writer.save_keywords(number).await;
+        if !spills {
+            writer.save_keywords().await;
         }
         writer.save_records(true).await;
-        for number in collections.clone() {
-            writer.save_versions(number).await;
-        }
+        writer.save_versions().await;
         writer.head.loaded = writer.head.pieces;
         if let Some(old) = old {
             writer.copy(old).await?;
         }
-        for number in collections.filter(|_| spills) {
-            writer.save_keywords(number).await;
+        if spills {
+            writer.save_keywords().await;
         }
         writer.save_records(true).await;
         let Writer { head, bytes, .. } = writer;
@@ -326,29 +290,36 @@ impl Enclave {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::collection::Collection;
+    use crate::documents::Standing;
     use crate::{Channels, Iee};
     use arras_primitives::prg::Prg;
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
+    use arras_schemes::bisen::DocumentName;
     use arras_schemes::bisen::message::Settings;
     use arras_schemes::bisen::query::Padding;
+    use arras_schemes::bisen::update::{Facts, Field};
+
+    const STANDINGS: [Standing; 3] = [Standing::Draft, Standing::Published, Standing::Retired];
 
     /// A state of two collections: many keywords in one segment, and versions with these facts.
     fn state(root: &Key, count: u32, facts: &Facts) -> State {
         let mut state = State::default();
         for number in 0..2 {
             let settings = Settings { fields: 4, padding: Padding::None, profile: Blob::default() };
-            let described = (format!("{number}"), settings);
-            let mut collection = Collection::new(root, number as usize, described, 0);
+            let about = About { name: format!("{number}"), settings, revision: 0, entries: 0 };
+            let mut collection = Collection::new(root, number, about, 0);
             for keyword in 0..40_000_u32 {
                 let mut stem = [7; 16];
                 stem[12..].copy_from_slice(&keyword.to_le_bytes());
-                collection.table.set(&stem, count, number, false);
+                collection.table.set(&Record { stem, count, epoch: number, collection: 0 }, false);
             }
             for version in 0..20_000_u32 {
                 let mut name = [1; 16];
                 name[..4].copy_from_slice(&version.to_le_bytes());
-                let standing = Standing::of_code((version % 3) as u8);
-                collection.documents.restore(DocumentName(name), facts, standing, version % 5);
+                let standing = STANDINGS[version as usize % 3];
+                let (name, facts, entries) = (DocumentName(name), *facts, version % 5);
+                collection.documents.restore(&Version { name, facts, entries, standing });
             }
             state.collections.push(collection);
         }
@@ -378,7 +349,7 @@ mod tests {
     fn what_is_written_comes_back_in_pieces_whose_lengths_show_numbers_alone() {
         let root = Key::take_from(&mut [9; 32]);
         let pieces = Pieces::new(&root);
-        let facts = Facts { length: 5, visibility: 2, fields: [1, -1, 0, 3] };
+        let facts = Facts { length: 5, visibility: 2, fields: [1, -1, 0, 3].map(Field) };
         let before = state(&root, 1, &facts);
         let (head, sealed) = written(&root, state(&root, 1, &facts));
         assert_eq!(head.pieces as usize, sealed.len());
@@ -391,14 +362,14 @@ mod tests {
             assert_eq!((one.table.keywords(), other.table.keywords()), (40_000, 40_000));
             assert_eq!(other.documents.bound(), 20_000);
             for number in 0..20_000 {
-                let (one, other) = (one.documents.version(number), other.documents.version(number));
+                let (one, other) = (one.documents.get(number), other.documents.get(number));
                 assert!(one.is_some() && one == other);
             }
         }
         // What an earlier build sealed means something else.
-        let earlier = pieces.0.seal(&head, b"arras bisen head 2", &mut Prg::new(&[1; 16]));
+        let earlier = pieces.0.seal(&head, b"arras bisen head 3", &mut Prg::new(&[1; 16]));
         assert!(pieces.open_head(&earlier).is_err());
-        let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [i64::MIN; 4] };
+        let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [Field(i64::MIN); 4] };
         let (_, others) = written(&root, state(&root, 100_000, &large));
         let lengths = |pieces: &[Vec<u8>]| pieces.iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(lengths(&sealed), lengths(&others));

@@ -1,29 +1,63 @@
 //! A collection: its keys, counters and documents.
 
 use crate::documents::Documents;
-use crate::keys::EntryKeys;
 use crate::table::{KEYWORD_BYTES, Table};
 use arras_keys::Key;
 use arras_primitives::Block;
+use arras_primitives::bound_block::BoundBlock;
+use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::shuffle;
 use arras_protocol::iee::{BATCH_MAX, put_bytes};
 use arras_schemes::bisen::message::{Opened, Refused, Settings};
-use arras_schemes::bisen::update::{Fence, Operation, Pair, Update};
+use arras_schemes::bisen::update::{Fence, Operation, Update};
 use arras_schemes::bisen::{KeywordHash, Salt};
+use postcard::fixint::le;
+use serde::{Deserialize, Serialize};
 
 /// Most entries of a collection, so that counters of 32 bits hold.
 const ENTRIES_MAX: u64 = u32::MAX as u64;
 
-/// Name and settings.
-pub(crate) type Described = (String, Settings);
-
-/// A collection.
-pub(crate) struct Collection {
+/// What is small of a collection, as it is sealed: its numbers have one length, whatever they are.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct About {
     pub(crate) name: String,
     pub(crate) settings: Settings,
     /// Grows with every change.
+    #[serde(with = "le")]
     pub(crate) revision: u128,
+    /// Entries of all keywords that searches see, spilled or not.
+    #[serde(with = "le")]
+    pub(crate) entries: u64,
+}
+
+/// Labels and sealing of a collection's entries.
+pub(crate) struct EntryKeys {
+    /// Makes stems of keywords' hashes, and labels of [`EntryKeys::place`]s.
+    pub(crate) labels: Prf,
+    /// Seals entries with their labels.
+    pub(crate) entries: BoundBlock,
+}
+
+impl EntryKeys {
+    pub(crate) fn derive(root: &Key, collection: u32) -> Self {
+        let key = |purpose: &[u8]| root.derive(&[b"bisen", purpose, &collection.to_be_bytes()]);
+        Self {
+            labels: Prf::new(key(b"labels").expose_16()),
+            entries: BoundBlock::new(key(b"entries").expose()),
+        }
+    }
+
+    /// What the label of entry `counter` is made of.
+    pub(crate) fn place(stem: &Block, epoch: u32, counter: u32) -> Block {
+        let place = u128::from(epoch) << 32 | u128::from(counter);
+        (u128::from_le_bytes(*stem) ^ place).to_le_bytes()
+    }
+}
+
+/// A collection.
+pub(crate) struct Collection {
+    pub(crate) about: About,
     salt: Salt,
     pub(crate) keys: EntryKeys,
     pub(crate) table: Table,
@@ -57,7 +91,7 @@ pub(crate) fn puts(
     prg: &mut Prg,
 ) -> Vec<Vec<u8>> {
     let mut labels = places;
-    keys.labels(&mut labels);
+    keys.labels.blocks(&mut labels);
     let mut tags = vec![[0; 16]; labels.len()];
     keys.entries.seal_each(&labels, &mut blocks, &mut tags);
     let mut order: Vec<u32> = (0..labels.len() as u32).collect();
@@ -76,74 +110,67 @@ pub(crate) fn puts(
 
 impl Collection {
     /// An empty one; what comes into its table is of this generation.
-    pub(crate) fn new(root: &Key, number: usize, (name, settings): Described, generation: u32) -> Self {
-        let number = number as u32;
+    pub(crate) fn new(root: &Key, number: u32, about: About, generation: u32) -> Self {
         let salt = Salt(*root.derive(&[b"bisen", b"salt", &number.to_be_bytes()]).expose_16());
-        let documents = Documents::new(usize::from(settings.fields));
         let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
-        Self { name, settings, revision: 0, salt, keys, table, documents }
+        Self { about, salt, keys, table, documents: Documents::default() }
     }
 
     pub(crate) fn opened(&self, number: u32) -> Opened {
         Opened {
             collection: number,
             salt: self.salt,
-            settings: self.settings.clone(),
+            settings: self.about.settings.clone(),
             documents: self.documents.published_count() as u64,
-            entries: self.table.entries,
+            entries: self.about.entries,
             live_entries: self.documents.live_entries,
-            revision: self.revision,
+            revision: self.about.revision,
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.keywords() * KEYWORD_BYTES + self.documents.bytes_for(self.documents.bound())
+        self.table.keywords() * KEYWORD_BYTES + Documents::bytes_for(self.documents.bound())
     }
 
     pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
         let mut stem = [keyword.0];
-        self.keys.stems(&mut stem);
+        self.keys.labels.blocks(&mut stem);
         stem[0]
-    }
-
-    fn stems(&self, update: &Update) -> Vec<Block> {
-        let mut stems: Vec<Block> = update.pairs().map(|pair| pair.keyword.0).collect();
-        self.keys.stems(&mut stems);
-        stems
     }
 
     /// Its revision with a change, which is the present one if that was the last.
     pub(crate) fn revision_with(&self, fence: Fence) -> Result<u128, Refused> {
-        fence.next(self.revision).ok_or(Refused::Stale(self.revision))
+        fence.next(self.about.revision).ok_or(Refused::Stale(self.about.revision))
     }
 
     /// Whether an update can be carried out, and by how many bytes the collection grows with it at the most.
     pub(crate) fn admit(&self, update: &Update) -> Result<usize, Refused> {
         let (_, new) = self.documents.targets(update)?;
-        if self.table.entries + update.pair_count() as u64 > ENTRIES_MAX {
+        if self.about.entries + update.pairs.len() as u64 > ENTRIES_MAX {
             return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
         }
-        Ok(update.pair_count() * KEYWORD_BYTES + self.documents.bytes_for(new))
+        Ok(update.pairs.len() * KEYWORD_BYTES + Documents::bytes_for(new))
     }
 
     /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.
     pub(crate) fn stage(&mut self, update: &Update, prg: &mut Prg) -> Result<Staged, Refused> {
         let (targets, _) = self.documents.targets(update)?;
-        let stems = self.stems(update);
+        let mut stems: Vec<Block> = update.pairs.iter().map(|pair| pair.keyword.0).collect();
+        self.keys.labels.blocks(&mut stems);
         let mut touched = Vec::new();
         let mut places = Vec::with_capacity(stems.len());
         let mut blocks = Vec::with_capacity(stems.len());
         let mut entries = vec![0; targets.len()];
-        for (stem, pair) in stems.iter().zip(update.pairs()) {
+        for (stem, pair) in stems.iter().zip(&update.pairs) {
             let (epoch, counter, is_first) = self.table.next(stem);
             if is_first {
                 touched.push(*stem);
             }
             places.push(EntryKeys::place(stem, epoch, counter));
-            let Pair { operation, slot, metadata, .. } = pair;
-            let number = targets.get(slot as usize).copied().unwrap_or_default();
-            entries.get_mut(slot as usize).into_iter().for_each(|entries: &mut u32| *entries += 1);
-            blocks.push(payload(operation, number, &metadata.0));
+            // The update is within bounds: its slots are.
+            let slot = pair.slot as usize;
+            entries[slot] += 1;
+            blocks.push(payload(pair.operation, targets[slot], &pair.metadata.0));
         }
         let puts = puts(&self.keys, places, blocks, prg);
         Ok(Staged { touched, targets, entries, puts })
@@ -151,8 +178,51 @@ impl Collection {
 
     /// From now on searches see it.
     pub(crate) fn publish(&mut self, update: &Update, staged: &Staged) {
-        self.revision = update.fence.next(self.revision).unwrap_or(self.revision);
+        self.about.revision = update.fence.next(self.about.revision).unwrap_or(self.about.revision);
+        self.about.entries += update.pairs.len() as u64;
         self.table.publish(&staged.touched);
         self.documents.apply(update, &staged.targets, &staged.entries);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn entries_are_those_of_a_second_implementation() {
+        let text =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kat/bisen.txt")).unwrap();
+        let mut cases = 0;
+        for case in text.split("\n\n").filter(|case| case.contains("root: ")) {
+            let fields: BTreeMap<&str, &str> =
+                case.lines().filter_map(|line| line.split_once(": ")).collect();
+            let number = |name: &str| fields[name].parse::<u32>().unwrap();
+            let mut root: [u8; 32] = bytes(fields["root"]).try_into().unwrap();
+            let keys = EntryKeys::derive(&Key::take_from(&mut root), number("collection"));
+            let salt = Salt(bytes(fields["salt"]).try_into().unwrap());
+            let hash = KeywordHash::of(&salt, &bytes(fields["keyword"]));
+            assert_eq!(hash.0[..], bytes(fields["hash"]));
+            let mut stem = [hash.0];
+            keys.labels.blocks(&mut stem);
+            let mut labels = [EntryKeys::place(&stem[0], number("epoch"), number("counter"))];
+            keys.labels.blocks(&mut labels);
+            let operation = Operation::of_code(number("operation") as u8).unwrap();
+            let metadata = bytes(fields["metadata"]).try_into().unwrap();
+            let block = payload(operation, number("document"), &metadata);
+            let (mut blocks, mut tags) = ([block], [[0; 16]]);
+            keys.entries.seal_each(&labels, &mut blocks, &mut tags);
+            assert_eq!([labels[0], blocks[0], tags[0]].concat(), bytes(fields["stored"]));
+            keys.entries.open_each(&labels, &mut blocks, &tags).unwrap();
+            assert_eq!(blocks, [block]);
+            cases += 1;
+        }
+        assert_eq!(cases, 5);
     }
 }

@@ -1,36 +1,24 @@
 //! Compaction: keywords' entries are written anew under a fresh epoch, without what was deleted or belongs to documents that are gone.
 
 use crate::budget::Reserved;
-use crate::collection::{Collection, payload, puts};
-use crate::fault::Fault;
+use crate::collection::{Collection, EntryKeys, payload, puts};
+use crate::documents::Standing;
 use crate::fetch::{Fetch, Order};
 use crate::journal::{COUNTED_MAX, Change, round_keywords};
-use crate::keys::EntryKeys;
 use crate::lane::Stopped;
 use crate::server::{Core, Enclave};
-use crate::spill::Gathered;
+use crate::spill::{Gathered, Record};
 use crate::table::{Counted, KEYWORD_BYTES, SEGMENTS};
 use crate::tasks::in_flights;
-use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::Outgoing;
-use arras_schemes::bisen::message::{Refused, Reply, Setting};
+use arras_protocol::iee::{Fault, Outgoing};
+use arras_schemes::bisen::message::{Refused, Reply};
 use arras_schemes::bisen::update::{Fence, Metadata, Operation};
 use std::collections::HashSet;
 
 /// Entries that a round reads, on average: keywords of whole segments, so that what is read together is not one keyword's.
 pub(crate) const ROUND: u64 = 9 << 13;
-
-/// The keywords of the segments that were gathered.
-fn choose(collection: &Collection, Gathered { range, mut found, .. }: Gathered) -> Vec<Counted> {
-    let slots = range.flat_map(|segment| collection.table.segment(segment));
-    let here = slots.map(|(stem, slot)| (*stem, found.remove(stem).unwrap_or_default(), Some(slot)));
-    let mut keywords: Vec<Counted> = here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
-    keywords.extend(found.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
-    keywords.retain(|keyword| keyword.entries() > 0);
-    keywords
-}
 
 /// Bytes that a round takes: its fetch, and entries to be put.
 pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
@@ -41,26 +29,27 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
         .saturating_add(keywords.len() * 128 + runs * 32)
 }
 
-/// Of a keyword: what it has afterwards, and how many entries fewer that is.
-type Counts = Vec<((Block, [u8; 4]), u32)>;
-
-fn saved_by(counts: &[((Block, [u8; 4]), u32)]) -> u64 {
-    counts.iter().map(|(_, saved)| u64::from(*saved)).sum()
-}
-
-/// Puts of what is left, once all entries are there; and what keywords have then.
-fn rewrite(fetch: &Fetch, epoch: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts) {
+/// Puts of what is left, once all entries are there; what keywords have then, and how many entries fewer that is.
+fn rewrite(fetch: &Fetch, epoch: u32, number: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts) {
     let (mut places, mut blocks, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for (at, word) in fetch.words.iter().enumerate() {
-        let kept = keep(fetch, at, |number| !of.documents.is_retired(number));
+        let is_there =
+            |number| of.documents.get(number).is_none_or(|version| version.standing != Standing::Retired);
+        let kept = keep(fetch, at, is_there);
         for ((operation, number, metadata), counter) in kept.iter().rev().zip(0..) {
             places.push(EntryKeys::place(&word.stem, epoch, counter));
             blocks.push(payload(*operation, *number, &metadata.0));
         }
-        let left = kept.len() as u32;
-        counts.push(((word.stem, left.to_le_bytes()), word.count - left));
+        let count = kept.len() as u32;
+        counts.push((Record { stem: word.stem, count, epoch, collection: number as u8 }, word.count - count));
     }
     (puts(&of.keys, places, blocks, prg), counts)
+}
+
+type Counts = Vec<(Record, u32)>;
+
+fn saved_by(counts: &[(Record, u32)]) -> u64 {
+    counts.iter().map(|(_, saved)| u64::from(*saved)).sum()
 }
 
 /// What still says something, newest first: the last addition of each document with its continuations.
@@ -77,18 +66,31 @@ fn keep(fetch: &Fetch, word: usize, there: impl Fn(u32) -> bool) -> Vec<(Operati
 }
 
 impl Core {
-    /// The keywords of a round and where the next one begins, if there is anything to do.
-    fn choose(&self, number: u32, gathered: Gathered) -> Result<(Vec<Counted>, Option<u64>), Refused> {
+    /// The entries that a round reads, and room for what it does with them; none if there are none.
+    fn begin_round(&mut self, number: u32, gathered: Gathered) -> Result<Option<(Fetch, Reserved)>, Refused> {
         if let Some(needed) = gathered.beyond() {
             return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes as u64 });
         }
-        let next = Some(gathered.range.end as u64).filter(|next| *next < SEGMENTS as u64);
-        let keywords = choose(self.state.collection(number)?, gathered);
-        // No label may come a second time.
-        if self.state.epochs == u32::MAX && !keywords.is_empty() {
-            return Err(Refused::Bound(Setting::Number));
+        let Collection { table, documents, .. } = self.state.collection(number)?;
+        let (Gathered { range, mut found, .. }, bound) = (gathered, documents.bound());
+        let slots = range.flat_map(|segment| table.segment(segment));
+        let here = slots.map(|(stem, slot)| (*stem, found.remove(stem).unwrap_or_default(), Some(slot)));
+        let mut keywords: Vec<Counted> =
+            here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
+        keywords.extend(found.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
+        keywords.retain(|keyword| keyword.entries() > 0);
+        if keywords.is_empty() {
+            return Ok(None);
         }
-        Ok((keywords, next))
+        // No label may come a second time.
+        if self.state.epochs == u32::MAX {
+            return Err(Refused::Bound);
+        }
+        // Where nothing is spilled, the table has them all.
+        let growth = keywords.len() * KEYWORD_BYTES * usize::from(self.state.spilled.is_some());
+        let reserved = self.make_room_for_data(growth, bytes_for(&keywords))?;
+        self.fill.since += round_keywords(keywords.len());
+        Ok(Some((Fetch::new(keywords.into_iter(), true, bound), reserved)))
     }
 }
 
@@ -97,48 +99,37 @@ impl Enclave {
     pub(crate) async fn compact(&self, number: u32, from: u64, fence: Fence) -> Result<Reply, Stopped> {
         let revision = self.core().state.collection(number)?.revision_with(fence)?;
         let gathered = self.gather(number, from).await?;
-        let (keywords, next) = self.core().choose(number, gathered)?;
-        let bound = self.core().state.collection(number)?.documents.bound();
-        if keywords.is_empty() {
+        let next = Some(gathered.range.end as u64).filter(|next| *next < SEGMENTS as u64);
+        let Some((mut fetch, reserved)) = self.core().begin_round(number, gathered)? else {
             return Ok(Reply::Compacted { next, read: 0, saved: 0 });
-        }
-        // Where nothing is spilled, the table has them all.
-        let growth = keywords.len() * KEYWORD_BYTES * usize::from(self.core().state.spilled.is_some());
-        let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
-        self.core().fill.since += round_keywords(keywords.len());
-        let fetch = Fetch::new(keywords.into_iter(), true, bound);
-        let compacted = self.round(number, revision, fetch, next, reserved).await;
+        };
+        let saved = self.round(number, revision, &mut fetch).await;
         let core = &mut *self.core();
         core.budget.kept = core.state.bytes();
-        compacted
+        let (read, saved) = (fetch.entries() as u64, saved?);
+        core.tasks.spawn(None, self.clone().remove(number, fetch.into_order(), reserved));
+        Ok(Reply::Compacted { next, read, saved })
     }
 
-    async fn round(
-        &self,
-        number: u32,
-        revision: u128,
-        mut fetch: Fetch,
-        next: Option<u64>,
-        reserved: Reserved,
-    ) -> Result<Reply, Stopped> {
+    /// Writes entries anew; how many fewer there are then.
+    async fn round(&self, number: u32, revision: u128, fetch: &mut Fetch) -> Result<u64, Stopped> {
         self.log(&Change::Epoch).await?;
-        self.fetch(&mut fetch, number).await.map_err(Refused::Storage)?;
-        let (epoch, before, (puts, counts)) = {
+        self.fetch(fetch, number).await.map_err(Refused::Storage)?;
+        let (before, (puts, counts)) = {
             let core = &mut *self.core();
-            let (epoch, collection) = (core.state.epochs, core.state.collection(number)?);
-            (epoch, collection.revision, rewrite(&fetch, epoch, collection, &mut core.prg))
+            let collection = core.state.collection(number)?;
+            let written = rewrite(fetch, core.state.epochs, number, collection, &mut core.prg);
+            (collection.about.revision, written)
         };
         self.put(puts).await;
         for (some, done) in counts.chunks(COUNTED_MAX).zip((COUNTED_MAX..).step_by(COUNTED_MAX)) {
             // The round has brought the collection forward when all of it is there.
-            let revision = if done < counts.len() { before } else { revision }.to_le_bytes();
-            let saved = saved_by(some).to_le_bytes();
+            let revision = if done < counts.len() { before } else { revision };
             let keywords = some.iter().map(|(counted, _)| *counted).collect();
-            self.log(&Change::Compacted { collection: number, epoch, revision, saved, keywords }).await?;
+            let saved = saved_by(some);
+            self.log(&Change::Compacted { collection: number, revision, saved, keywords }).await?;
         }
-        let (read, saved) = (fetch.entries() as u64, saved_by(&counts));
-        self.core().tasks.spawn(None, self.clone().remove(number, fetch.into_order(), reserved));
-        Ok(Reply::Compacted { next, read, saved })
+        Ok(saved_by(&counts))
     }
 
     /// Removes entries that are of no more use, once the searches that may want them have ended.

@@ -5,6 +5,7 @@ use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Update};
 use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// A set of numbers of documents below a bound.
@@ -25,38 +26,28 @@ const NO_NUMBER: u32 = u32::MAX;
 const MAP_BYTES: usize = 48;
 
 /// Whether searches see a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Standing {
     Draft,
     Published,
     Retired,
 }
 
-impl Standing {
-    /// From its number as it is cast.
-    pub(crate) fn of_code(code: u8) -> Self {
-        [Self::Draft, Self::Published].get(usize::from(code)).copied().unwrap_or(Self::Retired)
-    }
-}
-
-/// A version, but for its declared fields.
-struct Version {
-    name: DocumentName,
-    length: u32,
-    visibility: u32,
+/// A version of a document, of one length as it is sealed, whatever it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Version {
+    pub(crate) name: DocumentName,
+    pub(crate) facts: Facts,
     /// How many entries were stored for it.
-    entries: u32,
-    standing: Standing,
+    #[serde(with = "postcard::fixint::le")]
+    pub(crate) entries: u32,
+    pub(crate) standing: Standing,
 }
 
 /// Versions by number.
 #[derive(Default)]
 pub(crate) struct Documents {
-    /// How many declared fields are kept of each.
-    field_count: usize,
     versions: Vec<Version>,
-    fields: Vec<i64>,
     pub(crate) published: Set,
     by_name: HashMap<DocumentName, u32>,
     drafts: HashMap<DocumentName, u32>,
@@ -67,10 +58,6 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    pub(crate) fn new(field_count: usize) -> Self {
-        Self { field_count, ..Self::default() }
-    }
-
     /// How many numbers were given.
     pub(crate) fn bound(&self) -> usize {
         self.versions.len()
@@ -80,11 +67,7 @@ impl Documents {
         self.by_name.len()
     }
 
-    pub(crate) fn is_retired(&self, number: u32) -> bool {
-        self.get(number).is_some_and(|version| version.standing == Standing::Retired)
-    }
-
-    fn get(&self, number: u32) -> Option<&Version> {
+    pub(crate) fn get(&self, number: u32) -> Option<&Version> {
         self.versions.get(number as usize)
     }
 
@@ -100,34 +83,26 @@ impl Documents {
         } else {
             self.name(number).and_then(|name| self.by_name.get(&name).copied())
         };
-        now.is_some_and(|now| sees(groups, self.group(number)) && sees(groups, self.group(now)))
+        now.is_some_and(|now| [number, now].iter().all(|number| sees(groups, self.facts(*number).visibility)))
     }
 
-    pub(crate) fn length(&self, number: u32) -> u32 {
-        self.get(number).map_or(0, |version| version.length)
-    }
-
-    pub(crate) fn group(&self, number: u32) -> u32 {
-        self.get(number).map_or(u32::MAX, |version| version.visibility)
-    }
-
-    pub(crate) fn field(&self, number: u32, field: u8) -> i64 {
-        let at = number as usize * self.field_count + usize::from(field);
-        self.fields.get(at).copied().unwrap_or(0)
+    /// What is known of a version; of one that there is not, nothing that anybody may see.
+    pub(crate) fn facts(&self, number: u32) -> Facts {
+        self.get(number).map_or(Facts { visibility: u32::MAX, ..Facts::default() }, |version| version.facts)
     }
 
     /// Bytes for so many versions.
-    pub(crate) fn bytes_for(&self, versions: usize) -> usize {
+    pub(crate) fn bytes_for(versions: usize) -> usize {
         // Room is made an eighth ahead.
-        versions * (size_of::<Version>() + 8 * self.field_count + MAP_BYTES + 1) * 9 / 8
+        versions * (size_of::<Version>() + MAP_BYTES + 1) * 9 / 8
     }
 
     /// The number of each of an update's documents, and how many of them are new.
     pub(crate) fn targets(&self, update: &Update) -> Result<(Vec<u32>, usize), Refused> {
         let mut named = HashSet::new();
-        let mut targets = Vec::with_capacity(update.document_count());
+        let mut targets = Vec::with_capacity(update.documents.len());
         let mut new = 0;
-        for (change, slot) in update.documents().zip(0..) {
+        for (change, slot) in update.documents.iter().zip(0..) {
             let wrong = Refused::Document(slot);
             if !named.insert(change.name) {
                 return Err(wrong);
@@ -145,10 +120,10 @@ impl Documents {
             });
         }
         if self.bound() + new > NUMBERS_MAX {
-            return Err(Refused::Update);
+            return Err(Refused::Bound);
         }
         let pointless = |slot: u32| targets.get(slot as usize).is_none_or(|number| *number == NO_NUMBER);
-        match update.pairs().map(|pair| pair.slot).find(|slot| pointless(*slot)) {
+        match update.pairs.iter().map(|pair| pair.slot).find(|slot| pointless(*slot)) {
             Some(slot) => Err(Refused::Document(slot)),
             None => Ok((targets, new)),
         }
@@ -156,52 +131,42 @@ impl Documents {
 
     /// Carries out what an update does with its documents, of which each has so many more entries.
     pub(crate) fn apply(&mut self, update: &Update, targets: &[u32], entries: &[u32]) {
-        let each = update.documents().zip(targets.iter().zip(entries));
+        let each = update.documents.iter().zip(targets.iter().zip(entries));
         for (DocumentChange { action, name, facts }, (number, more)) in each {
-            match action {
-                DocumentAction::New => self.restore(name, &facts, Standing::Draft, *more),
-                DocumentAction::NewPublished => {
-                    self.retire(self.drafts.get(&name).copied());
-                    self.restore(name, &facts, Standing::Published, *more);
+            let is_published = match action {
+                DocumentAction::New | DocumentAction::NewPublished => {
+                    self.push(*name, facts);
+                    *action == DocumentAction::NewPublished
                 }
-                DocumentAction::Existing | DocumentAction::Draft => self.add_entries(*number, *more),
-                DocumentAction::DraftPublished => {
-                    self.add_entries(*number, *more);
-                    self.set_facts(*number, &facts);
-                    self.publish(name, *number);
-                }
+                DocumentAction::Existing | DocumentAction::Draft => false,
+                DocumentAction::DraftPublished => true,
                 DocumentAction::Retire => {
-                    self.retire(self.drafts.get(&name).copied());
-                    self.retire(self.by_name.get(&name).copied());
+                    self.retire(self.drafts.get(name).copied());
+                    self.retire(self.by_name.get(name).copied());
+                    continue;
                 }
+            };
+            self.add_entries(*number, *more);
+            if is_published {
+                self.versions[*number as usize].facts = *facts;
+                self.publish(*name, *number);
             }
         }
     }
 
     fn add_entries(&mut self, number: u32, more: u32) {
-        if let Some(version) = self.versions.get_mut(number as usize) {
-            version.entries = version.entries.saturating_add(more);
-            self.live_entries += u64::from(more);
-        }
+        let version = &mut self.versions[number as usize];
+        version.entries = version.entries.saturating_add(more);
+        self.live_entries += u64::from(more);
     }
 
-    fn set_facts(&mut self, number: u32, facts: &Facts) {
-        if let Some(version) = self.versions.get_mut(number as usize) {
-            (version.length, version.visibility) = (facts.length, facts.visibility);
-        }
-        let fields = self.fields.iter_mut().skip(number as usize * self.field_count).take(self.field_count);
-        fields.zip(facts.fields).for_each(|(field, value)| *field = value);
-    }
-
-    /// Publishes a version that was pushed, or a draft.
+    /// Publishes a draft.
     fn publish(&mut self, name: DocumentName, number: u32) {
         self.retire(self.by_name.get(&name).copied());
-        if self.drafts.get(&name) == Some(&number) {
-            self.drafts.remove(&name);
-        }
+        self.drafts.remove(&name);
         let Some(version) = self.versions.get_mut(number as usize) else { return };
         version.standing = Standing::Published;
-        self.total_length += u64::from(version.length);
+        self.total_length += u64::from(version.facts.length);
         self.by_name.insert(name, number);
         self.published.insert(number as usize);
     }
@@ -217,42 +182,33 @@ impl Documents {
             Standing::Draft => _ = self.drafts.remove(&version.name),
             Standing::Published => {
                 self.by_name.remove(&version.name);
-                self.total_length -= u64::from(version.length);
+                self.total_length -= u64::from(version.facts.length);
                 number.into_iter().for_each(|number| self.published.remove(number as usize));
             }
             Standing::Retired => {}
         }
     }
 
-    /// A version, for a checkpoint.
-    pub(crate) fn version(&self, number: u32) -> Option<(DocumentName, Facts, Standing, u32)> {
-        let Version { name, length, visibility, entries, standing } = *self.get(number)?;
-        let mut facts = Facts { length, visibility, ..Facts::default() };
-        for (field, value) in facts.fields.iter_mut().enumerate().take(self.field_count) {
-            *value = self.field(number, field as u8);
+    /// The next version, from a checkpoint.
+    pub(crate) fn restore(&mut self, version: &Version) {
+        let number = self.bound() as u32;
+        self.push(version.name, &version.facts);
+        self.add_entries(number, version.entries);
+        match version.standing {
+            Standing::Draft => {}
+            Standing::Published => self.publish(version.name, number),
+            Standing::Retired => self.retire(Some(number)),
         }
-        Some((name, facts, standing, entries))
     }
 
-    /// The next version: a new one, or from a checkpoint.
-    pub(crate) fn restore(&mut self, name: DocumentName, facts: &Facts, standing: Standing, entries: u32) {
+    /// The next version: a draft, in place of one that there is.
+    fn push(&mut self, name: DocumentName, facts: &Facts) {
         if self.versions.len() == self.versions.capacity() {
-            let more = self.versions.len() / 8 + 64;
-            self.versions.reserve_exact(more);
-            self.fields.reserve_exact(more * self.field_count);
+            self.versions.reserve_exact(self.versions.len() / 8 + 64);
         }
-        let (number, Facts { length, visibility, fields }) = (self.bound() as u32, *facts);
-        self.versions.push(Version { name, length, visibility, entries, standing });
-        self.live_entries += if standing == Standing::Retired { 0 } else { u64::from(entries) };
-        self.fields.extend(fields.iter().take(self.field_count));
+        self.retire(self.drafts.get(&name).copied());
+        self.drafts.insert(name, self.bound() as u32);
+        self.versions.push(Version { name, facts: *facts, entries: 0, standing: Standing::Draft });
         self.published.grow(self.versions.len());
-        match standing {
-            Standing::Draft => {
-                self.retire(self.drafts.get(&name).copied());
-                self.drafts.insert(name, number);
-            }
-            Standing::Published => self.publish(name, number),
-            Standing::Retired => {}
-        }
     }
 }

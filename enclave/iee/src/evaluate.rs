@@ -1,12 +1,14 @@
-//! A search's formula and filters, once all entries are there.
+//! A search's formula, filters and scores, once all entries are there.
 
 use crate::budget::Reserved;
 use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
+use crate::results::Best;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Padding, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
 use arras_schemes::bisen::update::Operation;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// What a search is evaluated on.
 pub(crate) struct Ground {
@@ -40,33 +42,13 @@ impl Evaluation {
     }
 
     /// What is left behind the last step: published then, still there under its name, and visible to the client.
-    pub(crate) fn visible(&mut self, ground: &Ground, documents: &Documents) {
+    pub(crate) fn visible(&mut self, ground: &Ground, documents: &Documents) -> Set {
         let mut found = self.operand();
         found.intersect_with(&ground.snapshot);
         if ground.groups != Groups::All || found.difference(&documents.published).next().is_some() {
             retain(&mut found, |number| documents.shows(number, &ground.groups));
         }
-        self.waiting.push(found);
-    }
-
-    /// What of it is as a filter says.
-    pub(crate) fn filter(&mut self, ground: &Ground, documents: &Documents, filter: &Filter) {
-        let mut found = self.operand();
-        match filter {
-            Filter::Frequency { keyword, at_least } => {
-                let mut frequent = Set::with_capacity(ground.bound);
-                let current = ground.fetch.current(usize::from(*keyword), &found);
-                let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
-                frequent.extend(enough.map(|(number, _)| number as usize));
-                found = frequent;
-            }
-            Filter::Range { field, from, until } => {
-                retain(&mut found, |number| (*from..=*until).contains(&documents.field(number, *field)));
-            }
-            Filter::Visibility(group) => retain(&mut found, |number| documents.group(number) == *group),
-            Filter::Length(least) => retain(&mut found, |number| documents.length(number) >= *least),
-        }
-        self.waiting.push(found);
+        found
     }
 
     pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
@@ -95,7 +77,7 @@ impl Evaluation {
     }
 
     /// The last of those that wait: the formula was checked, so there is one.
-    pub(crate) fn operand(&mut self) -> Set {
+    fn operand(&mut self) -> Set {
         self.waiting.pop().unwrap_or_default()
     }
 
@@ -154,9 +136,100 @@ fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -
     Ok(places)
 }
 
+/// Leaves of what was found what is as a filter says.
+pub(crate) fn filter(ground: &Ground, documents: &Documents, filter: &Filter, found: &mut Set) {
+    match filter {
+        Filter::Frequency { keyword, at_least } => {
+            let mut frequent = Set::with_capacity(ground.bound);
+            let current = ground.fetch.current(usize::from(*keyword), found);
+            let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
+            frequent.extend(enough.map(|(number, _)| number as usize));
+            *found = frequent;
+        }
+        Filter::Range { field, from, until } => {
+            let field = usize::from(*field);
+            let value = |number| documents.facts(number).fields.get(field).map_or(0, |field| field.0);
+            retain(found, |number| (*from..=*until).contains(&value(number)));
+        }
+        Filter::Visibility(group) => retain(found, |number| documents.facts(number).visibility == *group),
+        Filter::Length(least) => retain(found, |number| documents.facts(number).length >= *least),
+    }
+}
+
 /// Leaves the numbers that are to be kept.
 fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
     let mut kept = Set::with_capacity(set.len());
     kept.extend(set.ones().filter(|number| keep(*number as u32)));
     *set = kept;
+}
+
+/// BM25's k1 and b.
+const SATURATION: f32 = 1.2;
+const NORMALISATION: f32 = 0.75;
+
+/// Scores of the documents that match, by their numbers.
+pub(crate) struct Scores {
+    found: Set,
+    scores: Vec<f32>,
+}
+
+/// A score as a number that orders as it does, scores being no less than 0, and among equal ones by the document's number, the lower one
+/// last.
+fn order(score: f32, number: u32) -> u64 {
+    u64::from(score.to_bits()) << 32 | u64::from(!number)
+}
+
+impl Scores {
+    /// Bytes for numbers below a bound.
+    pub(crate) fn bytes_for(bound: usize) -> usize {
+        size_of::<f32>() * bound
+    }
+
+    pub(crate) fn new(found: Set) -> Self {
+        Self { scores: vec![0.0; found.len()], found }
+    }
+
+    /// Adds what a keyword contributes that occurs in `frequency` of the published documents.
+    pub(crate) fn add(&mut self, ground: &Ground, of: &Documents, keyword: usize, frequency: u32) {
+        let documents = ground.snapshot.count_ones(..).max(1) as f32;
+        let average = of.total_length as f32 / of.published_count().max(1) as f32;
+        let frequency = frequency as f32;
+        let okapi = match ground.search.ranking {
+            Ranking::None => return,
+            Ranking::TfIdf => false,
+            Ranking::Bm25 => true,
+        };
+        let rarity = if okapi {
+            (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
+        } else {
+            (documents / frequency.max(1.0)).ln()
+        };
+        let (short, by_length) =
+            (SATURATION * (1.0 - NORMALISATION), SATURATION * NORMALISATION / average.max(1.0));
+        for (number, metadata) in ground.fetch.current(keyword, &self.found) {
+            let times = metadata.frequency().max(1) as f32;
+            let weight = if okapi {
+                times * (SATURATION + 1.0) / (times + short + by_length * of.facts(number).length as f32)
+            } else {
+                1.0 + times.ln()
+            };
+            self.scores[number as usize] += weight * rarity;
+        }
+    }
+
+    /// The best so many, best first.
+    pub(crate) fn top(&self, most: usize) -> Best {
+        let mut best = BinaryHeap::with_capacity(most + 1);
+        for number in self.found.ones() {
+            let scored = order(self.scores[number], number as u32);
+            if best.len() < most {
+                best.push(Reverse(scored));
+            } else if best.peek().is_some_and(|Reverse(worst)| scored > *worst) {
+                best.pop();
+                best.push(Reverse(scored));
+            }
+        }
+        let apart = |Reverse(scored): Reverse<u64>| (!(scored as u32), f32::from_bits((scored >> 32) as u32));
+        best.into_sorted_vec().into_iter().map(apart).collect()
+    }
 }

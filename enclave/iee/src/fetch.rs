@@ -1,7 +1,7 @@
 //! All entries of some keywords, in one random order over all of them.
 
+use crate::collection::EntryKeys;
 use crate::documents::Set;
-use crate::keys::EntryKeys;
 use crate::server::Enclave;
 use crate::table::Counted;
 use crate::tasks::{FLIGHTS_MAX, in_flights};
@@ -73,7 +73,7 @@ impl Order {
             EntryKeys::place(&run.stem, run.epoch, entry - run.first)
         };
         let mut labels: Vec<Block> = entries.iter().map(place).collect();
-        keys.labels(&mut labels);
+        keys.labels.blocks(&mut labels);
         (!entries.is_empty()).then_some(Question { entries, labels })
     }
 }

@@ -1,32 +1,24 @@
 //! An enclave at the host's streams: frames of [`arras_protocol::iee`].
 
-use crate::fault::Fault;
 use crate::server::Iee;
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use arras_protocol::iee::{FRAME_BYTES_MAX, Fault, Incoming};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 
-fn frame(input: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
-    // Between two frames the host may end the enclave.
-    if input.fill_buf()?.is_empty() {
-        return Ok(false);
-    }
+/// The next message; none if the host has ended the stream.
+fn hear(input: &mut impl Read, body: &mut Vec<u8>) -> io::Result<Option<Incoming>> {
     let mut length = [0; 4];
-    input.read_exact(&mut length)?;
+    match input.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
     let length = u32::from_le_bytes(length) as usize;
     if length > FRAME_BYTES_MAX {
         return Err(io::Error::other(Fault::Malformed));
     }
     body.resize(length, 0);
     input.read_exact(body)?;
-    Ok(true)
-}
-
-fn send(output: &mut impl Write, message: &Outgoing) -> io::Result<()> {
-    let body = encode(message);
-    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
-    output.write_all(&length.to_le_bytes())?;
-    output.write_all(&body)
+    Incoming::decode(body).map(Some).map_err(|_| io::Error::other(Fault::Malformed))
 }
 
 /// Serves a host at standard input and output, until it ends them.
@@ -37,10 +29,11 @@ pub fn serve(mut iee: Iee) -> io::Result<()> {
     let mut input = BufReader::with_capacity(1 << 20, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
     let mut body = Vec::new();
-    while frame(&mut input, &mut body)? {
-        let incoming = Incoming::decode(&body).map_err(|_| io::Error::other(Fault::Malformed))?;
+    while let Some(incoming) = hear(&mut input, &mut body)? {
         for message in iee.receive(incoming).map_err(io::Error::other)? {
-            send(&mut output, &message)?;
+            let body = encode(&message);
+            output.write_all(&u32::try_from(body.len()).map_err(io::Error::other)?.to_le_bytes())?;
+            output.write_all(&body)?;
         }
         output.flush()?;
     }

@@ -1,18 +1,24 @@
-//! The log: what changes the state, sealed and chained, a record a change; and how far the monotonic counter has followed.
+//! The log: what changes the state, sealed and chained, a record a change; how far the monotonic counter has followed; and the start, which
+//! looks whether checkpoint and log are the newest.
 //!
 //! A record is sealed before the counter is raised, so there can be several candidates for one number: of a run that was cut short, or of
 //! a second enclave on the same state. The counter tells them apart: its value is how many runs there were, and in its lower
 //! 40 bits the number of the last record. A run begins with a record that raises both, from the value that the run has found. So of the runs that
 //! begin at one value one goes on, and where it begins, nothing that another one had sealed stands at the counter's value any more.
 
-use crate::fault::Fault;
-use crate::sealer::Sealer;
+use crate::policy::Owner;
+use crate::server::{Core, Enclave};
+use crate::spill::Record;
 use arras_keys::Key;
-use arras_primitives::Block;
-use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
+use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
+use arras_protocol::codec;
+use arras_protocol::iee::{Fault, Outgoing, StateName};
 use arras_schemes::bisen::message::Request;
 use arras_schemes::bisen::update::Update;
+use arras_schemes::padding::{pad_in_proportion, unpad};
+use postcard::fixint::le;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Lengths of records are multiples of so many bytes, or of an eighth of themselves.
@@ -29,26 +35,53 @@ pub(crate) fn round_keywords(keywords: usize) -> usize {
 /// Bits of the counter's value that are the number of the last record.
 const NUMBER_BITS: u32 = 40;
 
+/// Seals what is kept under one purpose.
+pub(crate) struct Sealer {
+    aead: Aead,
+    /// Lengths are multiples of so many bytes, or of an eighth of themselves.
+    step: usize,
+}
+
+impl Sealer {
+    pub(crate) fn new(root: &Key, purpose: &[u8], step: usize) -> Self {
+        Self { aead: Aead::new(root.derive(&[b"bisen", purpose]).expose()), step }
+    }
+
+    pub(crate) fn seal<T: Serialize>(&self, content: &T, associated: &[u8], prg: &mut Prg) -> Vec<u8> {
+        let mut nonce = [0; NONCE_BYTES];
+        prg.fill(&mut nonce);
+        self.aead.seal(&nonce, associated, &pad_in_proportion(codec::encode(content), self.step))
+    }
+
+    /// [`Fault::StateAltered`] if it was not sealed here for this place.
+    pub(crate) fn open<T: DeserializeOwned>(&self, associated: &[u8], sealed: &[u8]) -> Result<T, Fault> {
+        let padded = self.aead.open(associated, sealed).map_err(|_| Fault::StateAltered)?;
+        let content = unpad(&padded).map_err(|_| Fault::StateAltered)?;
+        codec::decode(content).map_err(|_| Fault::StateAltered)
+    }
+}
+
 /// A change of the state.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// A run began, with this administrator: what a former run left unfinished behind this is void.
-    Start { administrator: String, authority: [u8; 32], generation: u32 },
+    /// A run began, for this administrator and authority: what a former run left unfinished behind this is void.
+    Start { owner: Owner, generation: u32 },
     /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
     Generation(u32),
     /// What a client asked: an update, a collection, rights.
     Asked(Request),
     /// An epoch number is used up.
     Epoch,
-    /// Keywords' entries are now so many (little endian: numbers of one length), of this epoch.
+    /// These keywords' entries are now so many, of this epoch.
     Compacted {
         collection: u32,
-        epoch: u32,
-        /// The collection's revision with it (little endian).
-        revision: [u8; 16],
-        /// How many entries fewer they have together (little endian).
-        saved: [u8; 8],
-        keywords: Vec<(Block, [u8; 4])>,
+        /// The collection's revision with it.
+        #[serde(with = "le")]
+        revision: u128,
+        /// How many entries fewer they have together.
+        #[serde(with = "le")]
+        saved: u64,
+        keywords: Vec<Record>,
     },
 }
 
@@ -70,7 +103,7 @@ impl Change {
     pub(crate) fn keywords(&self) -> usize {
         match self {
             Self::Compacted { keywords, .. } => round_keywords(keywords.len()),
-            other => other.update().map_or(0, Update::pair_count),
+            other => other.update().map_or(0, |update| update.pairs.len()),
         }
     }
 }
@@ -95,7 +128,7 @@ impl Place {
 
     /// What the next record is bound to.
     fn associated(&self) -> Vec<u8> {
-        [b"arras bisen log 2".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
+        [b"arras bisen log 3".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
     }
 }
 
@@ -160,5 +193,103 @@ impl Journal {
             self.place.link[NONCE_BYTES..].copy_from_slice(tag);
         }
         self.since_checkpoint += sealed.len();
+    }
+}
+
+impl Enclave {
+    pub(crate) async fn boot(&self) -> Result<(), Fault> {
+        let counter = self.counter(Outgoing::ReadCounter).await;
+        self.core().journal.counter = counter;
+        self.load_checkpoint().await?;
+        let last = self.load_log().await?;
+        let is_ahead = self.core().journal.is_ahead()?;
+        if is_ahead {
+            self.raise().await?;
+        }
+        // The log and the counter are where the other is: this run says that it begins.
+        let (start, unfinished) = self.core().begin(last)?;
+        self.log(&start).await?;
+        if let Some(update) = unfinished {
+            self.store(&update).await?;
+        }
+        let core = &mut *self.core();
+        core.is_ready = true;
+        core.tasks.say(Outgoing::Ready);
+        Ok(())
+    }
+
+    async fn load_checkpoint(&self) -> Result<(), Fault> {
+        let Some(sealed) = self.load(StateName::Head).await else { return Ok(()) };
+        let head = self.core().pieces.open_head(sealed.as_slice())?;
+        for piece in 0..head.loaded {
+            let sealed = self.load(head.name(piece)).await.ok_or(Fault::StateSetBack)?;
+            let core = &mut *self.core();
+            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), sealed.as_slice())?;
+        }
+        let core = &mut *self.core();
+        core.state.spilled = head.if_spilled();
+        core.fill.set_known(core.state.keywords(), core.state.spilled);
+        core.journal.resume(head.place);
+        Ok(())
+    }
+
+    /// Carries out what the log says, but for the last change, which may not be finished.
+    async fn load_log(&self) -> Result<Option<Change>, Fault> {
+        let mut last = None;
+        loop {
+            let name = StateName::Log(self.core().journal.place.number + 1);
+            let Some(sealed) = self.load(name).await else { return Ok(last) };
+            let core = &mut *self.core();
+            let change = core.journal.open(sealed.as_slice())?;
+            // Counters were spilled behind the checkpoint that the host gave.
+            if change.generation().is_some_and(|said| said != core.state.generation) {
+                return Err(Fault::StateSetBack);
+            }
+            match change {
+                // It says nothing of whether the change before it was finished.
+                start @ Change::Start { .. } => core.state.apply(&core.root, &start),
+                change => core.replay(last.replace(change))?,
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Carries out a change that was finished when the next one was logged.
+    fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
+        self.fill.since += change.as_ref().map_or(0, Change::keywords);
+        let Some(change) = change else { return Ok(()) };
+        let Some(update) = change.update() else {
+            self.state.apply(&self.root, &change);
+            return Ok(());
+        };
+        let collection = self.state.kept(update.collection)?;
+        let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
+        collection.publish(update, &staged);
+        Ok(())
+    }
+
+    /// This run's first record; and an update whose entries may be missing: they are stored again, the same to the byte, once nobody else
+    /// can go on from here.
+    fn begin(&mut self, last: Option<Change>) -> Result<(Change, Option<Update>), Fault> {
+        let (mut growth, mut unfinished) = (0, None);
+        match last {
+            Some(Change::Asked(Request::Update(update))) => {
+                let collection = self.state.kept(update.collection)?;
+                growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
+                self.fill.since += update.pairs.len();
+                unfinished = Some(update);
+            }
+            last => self.replay(last)?,
+        }
+        self.budget.kept = self.state.bytes() + growth;
+        let owner = self.launched_by.clone().ok_or(Fault::OutOfTurn)?;
+        if !self.state.policy.is_for(&owner) {
+            return Err(Fault::Administrator);
+        }
+        // With less memory than before, counters are spilled before the first update.
+        self.fill.since += 1;
+        let generation = self.state.generation;
+        Ok((Change::Start { owner, generation }, unfinished))
     }
 }

@@ -1,15 +1,14 @@
 //! Changes, one after the other: each is logged, the counter raised, its entries stored, and only then is it visible and answered.
 
 use crate::budget::Reserved;
-use crate::fault::Fault;
-use crate::identity::Identity;
+use crate::channel::Identity;
 use crate::journal::{Change, round_keywords};
 use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use crate::tasks::in_flights;
 use arras_protocol::Blob;
-use arras_protocol::iee::{Outgoing, StateName};
-use arras_schemes::bisen::message::{Refused, Reply, Request, Setting};
+use arras_protocol::iee::{Fault, Outgoing, StateName};
+use arras_schemes::bisen::message::{Refused, Reply, Request};
 use arras_schemes::bisen::update::Update;
 
 /// Bytes of the log, at least, after which the state is written whole.
@@ -43,8 +42,7 @@ impl From<Refused> for Stopped {
 impl Core {
     pub(crate) fn queue(&mut self, client: Client, request: Request) -> Result<(), Refused> {
         let bytes = match &request {
-            Request::Update(update) if update.check().is_err() => return Err(Refused::Update),
-            Request::Update(update) => update.pair_count() * STAGED_BYTES + update.document_count() * 128,
+            Request::Update(update) => update.pairs.len() * STAGED_BYTES + update.documents.len() * 128,
             Request::Compact { .. } => 0,
             _ => 16 * 1024,
         };
@@ -61,7 +59,7 @@ impl Core {
         let at = self.jobs.iter().enumerate().min_by_key(turn).map_or(0, |(at, _)| at);
         // Keywords by which tables may grow.
         let more = match self.jobs.get(at).map(|job| &job.request) {
-            Some(Request::Update(update)) => update.pair_count(),
+            Some(Request::Update(update)) => update.pairs.len(),
             Some(Request::Compact { .. }) if self.state.spilled.is_some() => {
                 round_keywords(self.fill.round() as usize)
             }
@@ -81,30 +79,29 @@ impl Core {
         match request {
             Request::Update(update) => {
                 let collection = self.state.collection(update.collection)?;
-                if collection.revision_with(update.fence)? == collection.revision {
+                if collection.revision_with(update.fence)? == collection.about.revision {
                     return Ok(Some(Reply::Updated));
                 }
-                self.fill.hold(update.pair_count())?;
+                self.fill.hold(update.pairs.len())?;
                 let growth = collection.admit(update)?;
                 self.make_room_for_data(growth, 0)?;
-                self.fill.since += update.pair_count();
+                self.fill.since += update.pairs.len();
             }
             Request::Create { name, settings } => {
                 if let Some(number) = self.state.named(name) {
-                    let same = self.state.collection(number)?.settings == *settings;
+                    let same = self.state.collection(number)?.about.settings == *settings;
                     return if same { self.state.open(name).map(Some) } else { Err(Refused::OtherSettings) };
                 }
                 if self.state.collections.len() >= COLLECTIONS_MAX {
-                    return Err(Refused::Bound(Setting::Number));
+                    return Err(Refused::Bound);
                 }
             }
-            Request::Grant { identity, collection, rights } => {
-                self.state.policy.has_room(identity, collection, rights)?;
+            change @ (Request::Grant { .. } | Request::Revoke(_) | Request::RevokeCertificate(_)) => {
+                self.state.policy.has_room(change)?;
             }
-            Request::RevokeCertificate(_) => self.state.policy.may_revoke()?,
-            Request::Revoke(_) => {}
-            Request::Compact { .. } | Request::Open(_) => return Err(Refused::NotAllowed),
-            Request::Search(_) | Request::More(_) | Request::Close(_) => return Err(Refused::NotAllowed),
+            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => {
+                return Err(Refused::NotAllowed);
+            }
         }
         Ok(None)
     }
@@ -120,8 +117,7 @@ impl Core {
             Request::Revoke(identity) => self.dismiss(|client| client.name == identity),
             Request::RevokeCertificate(serial) => self.dismiss(|client| client.serial == serial.0),
             Request::Update(_) => return Ok(Reply::Updated),
-            Request::Compact { .. } | Request::Open(_) | Request::Search(_) => {}
-            Request::More(_) | Request::Close(_) => {}
+            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => {}
         }
         Ok(Reply::Done)
     }
@@ -138,12 +134,7 @@ impl Enclave {
                 self.checkpoint().await?;
                 continue;
             };
-            // Its rights may have changed since.
-            let permitted = self.core().permit(job.client, &job.request).map_err(Stopped::Refused);
-            let changed = match permitted {
-                Ok(()) => self.change(job.request).await,
-                refused => refused.map(|()| Reply::Done),
-            };
+            let changed = self.change(job.client, job.request).await;
             drop(job.reserved);
             let reply = match changed {
                 Ok(reply) => reply,
@@ -154,7 +145,9 @@ impl Enclave {
         }
     }
 
-    async fn change(&self, request: Request) -> Result<Reply, Stopped> {
+    async fn change(&self, client: Client, request: Request) -> Result<Reply, Stopped> {
+        // Its rights may have changed since it asked.
+        self.core().permit(client, &request)?;
         if let Request::Compact { collection, from, fence } = request {
             return self.compact(collection, from.unwrap_or(0), fence).await;
         }

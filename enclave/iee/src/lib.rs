@@ -20,7 +20,6 @@
 //! does not fit is refused.
 #![forbid(unsafe_code)]
 
-mod boot;
 mod budget;
 mod channel;
 mod checkpoint;
@@ -28,18 +27,12 @@ mod collection;
 mod compact;
 mod documents;
 mod evaluate;
-mod fault;
 mod fetch;
 mod frames;
-mod identity;
 mod journal;
-mod keys;
 mod lane;
-mod names;
 mod policy;
-mod rank;
 mod results;
-mod sealer;
 mod search;
 mod server;
 mod spill;
@@ -47,8 +40,8 @@ mod state;
 mod table;
 mod tasks;
 
+pub use arras_protocol::iee::Fault;
 pub use channel::Channels;
-pub use fault::Fault;
 pub use frames::serve;
 pub use server::Iee;
 pub use spill::SPILLED_MAX;

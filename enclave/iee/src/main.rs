@@ -7,49 +7,42 @@
 
 mod walls;
 
-use arras_iee::{Channels, Iee, SPILLED_MAX};
+use arras_iee::{Channels, Fault, Iee};
 use arras_keys::Key;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What leaves out the walls: for debuggers. The enclave's evidence says so, and clients refuse it unless their policy allows that.
 const DEBUG: &str = "--debug";
-
-/// What comes before a number: most records of keywords that are spilled.
-const SPILLED: &str = "--spilled-keywords";
 
 /// What comes before the name of the file with the sealing key.
 const SEALING: &str = "--sealing-key";
 
 /// The key in a file that only its owner may read; a new one if there is no file.
 fn sealing_key(path: &Path) -> io::Result<Key> {
-    match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Beside it, so that it is there whole or not at all.
-            let (new, key) = (path.with_extension("new"), Key::generate());
-            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(key.expose())?;
-            file.sync_all()?;
-            fs::rename(new, path)?;
-            File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
-            Ok(key)
-        }
-        Ok(mut file) => {
-            if file.metadata()?.permissions().mode() & 0o077 != 0 {
-                return Err(io::Error::other("others than its owner may read it"));
-            }
-            let mut material = [0; Key::BYTES];
-            file.read_exact(&mut material)?;
-            Ok(Key::take_from(&mut material))
-        }
-        Err(error) => Err(error),
+    if !path.try_exists()? {
+        // Beside it, so that it is there whole or not at all.
+        let new = path.with_extension("new");
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(Key::generate().expose())?;
+        file.sync_all()?;
+        fs::rename(new, path)?;
+        File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
     }
+    let mut file = File::open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::other("others than its owner may read it"));
+    }
+    let mut material = [0; Key::BYTES];
+    file.read_exact(&mut material)?;
+    Ok(Key::take_from(&mut material))
 }
 
-fn run(sealing: &Path, debug: bool, spilled_max: u64) -> io::Result<()> {
+fn run(sealing: &Path, debug: bool) -> io::Result<()> {
     let key = sealing_key(sealing);
     let key = key.map_err(|error| io::Error::other(format!("{}: {error}", sealing.display())))?;
     if debug {
@@ -57,35 +50,28 @@ fn run(sealing: &Path, debug: bool, spilled_max: u64) -> io::Result<()> {
     } else {
         walls::build()?;
     }
-    arras_iee::serve(Iee::new(key, Channels::Attested { debug }).with_bounds(usize::MAX, spilled_max))
-}
-
-/// Where the sealing key is, whether there are no walls, and how much may be spilled; nothing if the arguments do not say it.
-fn arguments() -> Option<(PathBuf, bool, u64)> {
-    let (mut debug, mut spilled_max, mut sealing) = (false, SPILLED_MAX, None);
-    let mut arguments = std::env::args_os().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.to_str()? {
-            SEALING => sealing = arguments.next(),
-            SPILLED => spilled_max = arguments.next()?.to_str()?.parse().ok()?,
-            DEBUG => debug = true,
-            _ => return None,
-        }
-    }
-    Some((sealing?.into(), debug, spilled_max))
+    arras_iee::serve(Iee::new(key, Channels::Attested { debug }))
 }
 
 fn main() -> ExitCode {
-    let Some((sealing, debug, spilled_max)) = arguments() else {
-        eprintln!(
-            "Expected are {SEALING} FILE and, if need be, {DEBUG} (no walls), and {SPILLED} N, for another number than {SPILLED_MAX}."
-        );
-        return ExitCode::FAILURE;
-    };
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let given = arguments.len();
+    arguments.retain(|argument| argument != DEBUG);
+    let debug = arguments.len() < given;
+    let [option, sealing] = &arguments[..] else { return usage() };
+    if option != SEALING {
+        return usage();
+    }
     eprintln!(
         "Warning: this enclave is an ordinary process, its sealing key a file: nothing is protected from who has this machine."
     );
-    let Err(error) = run(&sealing, debug, spilled_max) else { return ExitCode::SUCCESS };
+    let Err(error) = run(Path::new(sealing), debug) else { return ExitCode::SUCCESS };
     eprintln!("The enclave ends: {error}.");
+    let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>());
+    fault.map_or(ExitCode::FAILURE, |fault| ExitCode::from(fault.code()))
+}
+
+fn usage() -> ExitCode {
+    eprintln!("Expected are {SEALING} FILE and, if need be, {DEBUG} (no walls).");
     ExitCode::FAILURE
 }

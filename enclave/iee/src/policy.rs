@@ -1,30 +1,28 @@
 //! Who may do what.
 
 use arras_keys::Key;
-use arras_schemes::bisen::message::{Groups, Refused, Request, Rights, Setting};
+use arras_protocol::codec::encoded_bytes;
+use arras_schemes::bisen::message::{Groups, Refused, Request, Rights};
 use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most rights that are given, and bytes of the groups that they name together: they are in one piece of a checkpoint.
-const GRANTS_MAX: usize = 4096;
-const GROUPS_BYTES_MAX: usize = 4 << 16;
+/// Most bytes of it as it is sealed: it is in one piece of a checkpoint.
+const POLICY_BYTES_MAX: usize = 1 << 20;
+
+/// Who may do everything, and the hash of its authority; zeros where channels are none of ours.
+pub(crate) type Owner = (String, [u8; 32]);
 
 /// Rights by identity and collection. Who is not named has none.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Policy {
-    /// Who may do everything: said at the first launch, and the same for ever.
-    pub(crate) administrator: String,
-    /// The hash of its authority, said then, too; zeros where channels are none of ours.
-    authority: [u8; 32],
+    /// Said at the first launch, and the same for ever.
+    pub(crate) owner: Owner,
     /// Serial numbers of certificates that are no longer taken.
     revoked: BTreeSet<Vec<u8>>,
     /// By the two names.
     grants: BTreeMap<(String, String), Rights>,
 }
-
-/// Most certificates that are revoked.
-const REVOKED_MAX: usize = 16_384;
 
 /// What the administrator may do.
 fn all_rights() -> Rights {
@@ -32,34 +30,22 @@ fn all_rights() -> Rights {
 }
 
 impl Policy {
-    /// Whether there is room for a grant, in place of one that is there.
-    pub(crate) fn has_room(&self, identity: &str, collection: &str, rights: &Rights) -> Result<(), Refused> {
-        let is_other = |(to, of): &(String, String)| (to.as_str(), of.as_str()) != (identity, collection);
-        let others = self.grants.iter().filter(|(names, _)| is_other(names));
-        let (others, groups) = others.fold((0, rights.groups.bytes()), |(others, groups), (_, rights)| {
-            (others + 1, groups + rights.groups.bytes())
-        });
-        let fits = others < GRANTS_MAX && groups <= GROUPS_BYTES_MAX;
-        if fits { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+    /// Refuses a change for which there is no room.
+    pub(crate) fn has_room(&self, change: &Request) -> Result<(), Refused> {
+        let mut changed = self.clone();
+        changed.apply(change);
+        if encoded_bytes(&changed) <= POLICY_BYTES_MAX { Ok(()) } else { Err(Refused::Bound) }
     }
 
     /// Whether a launch names those that the first one named.
-    pub(crate) fn is_for(&self, administrator: &str, authority: &[u8; 32]) -> bool {
-        self.administrator.is_empty() || (self.administrator == administrator && self.authority == *authority)
+    pub(crate) fn is_for(&self, owner: &Owner) -> bool {
+        self.owner.0.is_empty() || self.owner == *owner
     }
 
     /// The root of the collections' keys: with another administrator or authority, whom a host may name where it denies the state
     /// that names these, nothing of them can be had again.
     pub(crate) fn root(&self, root: &Key) -> Key {
-        root.derive(&[b"bisen", b"owner", &self.authority, self.administrator.as_bytes()])
-    }
-
-    pub(crate) fn begin(&mut self, administrator: &str, authority: [u8; 32]) {
-        (self.administrator, self.authority) = (administrator.into(), authority);
-    }
-
-    pub(crate) fn may_revoke(&self) -> Result<(), Refused> {
-        if self.revoked.len() < REVOKED_MAX { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+        root.derive(&[b"bisen", b"owner", &self.owner.1, self.owner.0.as_bytes()])
     }
 
     pub(crate) fn takes(&self, serial: &[u8]) -> bool {
@@ -70,24 +56,19 @@ impl Policy {
     pub(crate) fn apply(&mut self, request: &Request) {
         match request {
             Request::Grant { identity, collection, rights } => {
-                let mut rights = rights.clone();
-                // In order, as they are looked for.
-                if let Groups::Only(groups) = &mut rights.groups {
-                    groups.sort_unstable();
-                }
-                self.grants.insert((identity.clone(), collection.clone()), rights);
+                self.grants.insert((identity.clone(), collection.clone()), rights.clone());
                 self.grants.retain(|_, rights| rights.search || rights.update);
             }
             Request::Revoke(identity) => self.grants.retain(|(to, _), _| to != identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
-            Request::Create { .. } | Request::Open(_) | Request::Update(_) | Request::Search(_) => {}
-            Request::More(_) | Request::Close(_) | Request::Compact { .. } => {}
+            Request::Create { .. } | Request::Open(_) | Request::Update(_) => {}
+            Request::Search(_) | Request::More(_) | Request::Compact { .. } => {}
         }
     }
 
     /// The rights of somebody; refused like a collection that is not there.
     pub(crate) fn rights(&self, identity: &str, collection: &str) -> Result<Rights, Refused> {
-        if identity == self.administrator {
+        if identity == self.owner.0 {
             return Ok(all_rights());
         }
         let rights = self.grants.get(&(identity.to_owned(), collection.to_owned()));
@@ -112,6 +93,6 @@ pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
 pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
     match groups {
         Groups::All => true,
-        Groups::Only(groups) => group == 0 || groups.binary_search(&group).is_ok(),
+        Groups::Only(groups) => group == 0 || groups.contains(&group),
     }
 }

@@ -14,9 +14,7 @@ pub(crate) struct Cursor {
     collection: u32,
     /// Of which its client may see documents.
     groups: Groups,
-    numbers: Vec<u32>,
-    /// Of a ranked search.
-    scores: Vec<f32>,
+    best: Best,
     /// Results taken.
     taken: usize,
     /// Slots that are still to be filled.
@@ -25,11 +23,16 @@ pub(crate) struct Cursor {
     reserved: Reserved,
 }
 
-/// Numbers of documents, best first if there are scores.
-pub(crate) type Best = (Vec<u32>, Vec<f32>);
+/// Numbers of documents and their scores, best first if they are ranked.
+pub(crate) type Best = Vec<(u32, f32)>;
 
 /// Bytes that a cursor takes whatever it holds, with its place among all.
 const CURSOR_BYTES: usize = size_of::<Cursor>() + 64;
+
+/// Bytes that a list of groups takes, about.
+pub(crate) fn groups_bytes(groups: &Groups) -> usize {
+    16 * groups.named()
+}
 
 /// How many results a padding lets through.
 pub(crate) fn most(padding: Padding, top: u32) -> usize {
@@ -43,19 +46,19 @@ pub(crate) fn most(padding: Padding, top: u32) -> usize {
 impl Cursor {
     pub(crate) fn new(
         (connection, collection, groups): (ConnectionId, u32, Groups),
-        (numbers, scores): Best,
+        best: Best,
         matches: u32,
         padding: Padding,
     ) -> Self {
-        let slots = padding.slots(numbers.len() as u32) as usize;
+        let slots = padding.slots(best.len() as u32) as usize;
         let reserved = Reserved::default();
-        Self { connection, collection, groups, numbers, scores, taken: 0, slots, matches, reserved }
+        Self { connection, collection, groups, best, taken: 0, slots, matches, reserved }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         // Slots, not results: padded, it takes as much whatever was found.
-        let slots = (self.taken + self.slots).max(self.numbers.len());
-        CURSOR_BYTES + self.groups.bytes() + 8 * slots
+        let slots = (self.taken + self.slots).max(self.best.len());
+        CURSOR_BYTES + groups_bytes(&self.groups) + 8 * slots
     }
 
     /// The next page, and whether it is the last. What went meanwhile is left out.
@@ -63,14 +66,14 @@ impl Cursor {
         let slots = self.slots.min(PAGE_HITS);
         self.slots -= slots;
         let from = self.taken;
-        self.taken = self.numbers.len().min(from + slots);
-        let hit = |at: usize| {
-            let number = *self.numbers.get(at).filter(|number| documents.shows(**number, &self.groups))?;
-            Some(Hit { name: documents.name(number)?, score: self.scores.get(at).copied().unwrap_or(0.0) })
+        self.taken = self.best.len().min(from + slots);
+        let hit = |(number, score): &(u32, f32)| {
+            let name = documents.name(*number).filter(|_| documents.shows(*number, &self.groups))?;
+            Some(Hit { name, score: *score })
         };
-        let hits: Vec<Hit> = (from..self.taken).filter_map(hit).collect();
+        let hits = self.best[from..self.taken].iter().filter_map(hit).collect();
         let is_last = self.slots == 0;
-        (Page::new(hits.into_iter(), slots, self.matches, if is_last { 0 } else { cursor }), is_last)
+        (Page::new(hits, slots, self.matches, if is_last { 0 } else { cursor }), is_last)
     }
 }
 
@@ -103,11 +106,6 @@ impl Results {
         Some(page)
     }
 
-    /// Gives a client's results up.
-    pub(crate) fn close(&mut self, number: u64, connection: ConnectionId) {
-        self.cursors.retain(|at, cursor| (*at, cursor.connection) != (number, connection));
-    }
-
     /// Gives the oldest up, or the oldest of those who have no less than a client, if there are any.
     pub(crate) fn close_oldest(&mut self, of: Option<&Share>) -> bool {
         let is_its = |cursor: &Cursor| of.is_none_or(|share| cursor.reserved.is_of_no_less(share));
@@ -128,17 +126,15 @@ mod tests {
 
     #[test]
     fn what_waits_counts_even_if_nothing_was_found() {
-        let padded = |numbers, padding| {
-            Cursor::new((ConnectionId(1), 0, Groups::All), (numbers, Vec::new()), 0, padding)
-        };
+        let padded = |numbers, padding| Cursor::new((ConnectionId(1), 0, Groups::All), numbers, 0, padding);
         let cursor = |numbers| padded(numbers, Padding::Fixed(2 * PAGE_HITS as u32));
-        let (mut results, documents) = (Results::default(), Documents::new(0));
+        let (mut results, documents) = (Results::default(), Documents::default());
         let none = cursor(Vec::new());
         let counted = none.bytes();
         assert!(counted >= size_of::<Cursor>());
-        assert_eq!(cursor(vec![1; 100]).bytes(), counted, "padded, it says nothing of what was found");
+        assert_eq!(cursor(vec![(1, 0.0); 100]).bytes(), counted, "padded, it says nothing of what was found");
         let open = |numbers| padded(numbers, Padding::None).bytes();
-        assert!(open(vec![1; 100]) >= open(Vec::new()) + 400);
+        assert!(open(vec![(1, 0.0); 100]) >= open(Vec::new()) + 400);
         // There is a second page of it, so it waits.
         let budget = Budget::new(1 << 20);
         let (free, reserved) = (budget.free(), budget.reserve(counted, &Share::default()));

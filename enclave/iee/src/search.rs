@@ -2,11 +2,10 @@
 
 use crate::budget::Share;
 use crate::documents::set_bytes;
-use crate::evaluate::{Evaluation, Ground};
+use crate::evaluate::{Evaluation, Ground, Scores, filter};
 use crate::fetch::Fetch;
 use crate::policy::may_search;
-use crate::rank::Scores;
-use crate::results::{Best, Cursor, most};
+use crate::results::{Best, Cursor, groups_bytes, most};
 use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
@@ -22,7 +21,10 @@ const RUN_BYTES: usize = 32;
 fn held(search: &Search, groups: &Groups) -> usize {
     let words = |step: &Step| if let Step::Phrase(words) = step { size_of_val(words.as_slice()) } else { 0 };
     let phrases: usize = search.formula.iter().map(words).sum();
-    size_of_val(search.formula.as_slice()) + phrases + size_of_val(search.filters.as_slice()) + groups.bytes()
+    size_of_val(search.formula.as_slice())
+        + phrases
+        + size_of_val(search.filters.as_slice())
+        + groups_bytes(groups)
 }
 
 impl Core {
@@ -36,14 +38,13 @@ impl Core {
         found: &Found,
     ) -> Result<Ground, Refused> {
         let collection = self.state.collection(search.collection)?;
-        let (mut counted, fields) = (false, collection.settings.fields);
+        let mut counted = false;
         for filter in &search.filters {
-            match filter {
-                Filter::Range { field, .. } if *field >= fields => {
-                    return Err(Refused::Field(*field));
-                }
-                Filter::Frequency { .. } => counted = true,
-                Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => {}
+            counted |= matches!(filter, Filter::Frequency { .. });
+            if let Filter::Range { field, .. } = filter
+                && *field >= collection.about.settings.fields
+            {
+                return Err(Refused::Field(*field));
             }
         }
         let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
@@ -63,7 +64,7 @@ impl Core {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
         // A search may ask for more than the collection, not for less.
-        let padding = search.padding.max(collection.settings.padding);
+        let padding = search.padding.max(collection.about.settings.padding);
         let reserved = self.make_room(bytes, share)?;
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) =
@@ -121,16 +122,15 @@ impl Enclave {
             evaluation.step(ground, step)?;
         }
         self.work(share, &mut left, sets).await;
-        evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
-        for filter in &search.filters {
+        let mut found =
+            evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
+        for by in &search.filters {
             self.work(share, &mut left, sets + ground.fetch.entries()).await;
-            evaluation.filter(ground, &self.core().state.collection(search.collection)?.documents, filter);
+            filter(ground, &self.core().state.collection(search.collection)?.documents, by, &mut found);
         }
-        let found = evaluation.operand();
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
-            let all = found.ones().map(|number| number as u32).take(most).collect();
-            return Ok(((all, Vec::new()), matches));
+            return Ok((found.ones().map(|number| (number as u32, 0.0)).take(most).collect(), matches));
         }
         let mut scores = Scores::new(found);
         for (keyword, word) in ground.fetch.words.iter().enumerate().take(search.ranked.into()) {

@@ -1,22 +1,20 @@
 //! The enclave: who is connected, who asks what, and what the tasks share.
 
 use crate::budget::{Budget, Held, Reserved, Share};
-use crate::channel::{Channels, Tls};
+use crate::channel::{Channels, Identity, Tls};
 use crate::checkpoint::Pieces;
-use crate::fault::Fault;
-use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::lane::Job;
-use crate::policy::may_search;
+use crate::policy::{Owner, may_search};
 use crate::results::Results;
-use crate::spill::{Fill, Readings, SPILLED_MAX};
+use crate::spill::{Fill, Readings};
 use crate::state::State;
 use crate::tasks::Tasks;
 use arras_keys::Key;
 use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Fault, Incoming, Outgoing};
 use arras_schemes::bisen::channel::{
     ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
 };
@@ -57,8 +55,8 @@ pub(crate) struct Core {
     channels: Channels,
     /// Who it is to clients of attested channels.
     pub(crate) identity: Option<Identity>,
-    /// The administrator that the launch named, and the hash of the authority.
-    pub(crate) launched_by: Option<(String, [u8; 32])>,
+    /// Whom the launch named.
+    pub(crate) launched_by: Option<Owner>,
     pub(crate) prg: Prg,
     pub(crate) budget: Budget,
     pub(crate) state: State,
@@ -70,14 +68,13 @@ pub(crate) struct Core {
     pub(crate) last_job: u64,
     pub(crate) results: Results,
     pub(crate) readings: Readings,
-    /// How full the tables are; most keywords in them, if that is fewer than the launch's memory holds, and most records beside them.
+    /// How full the tables are, and its bounds that are not the memory's.
     pub(crate) fill: Fill,
-    counters_max: usize,
-    spilled_max: u64,
+    bounds: (usize, Option<u64>),
     connections: BTreeMap<ConnectionId, Connection>,
     next_place: u64,
     /// Whether the state is loaded: there are no clients before.
-    is_ready: bool,
+    pub(crate) is_ready: bool,
 }
 
 /// What tasks have in their hands: all that they share.
@@ -123,9 +120,8 @@ impl Iee {
             last_job: 0,
             results: Results::default(),
             readings: Readings::default(),
-            fill: Fill::new(0, 0, 0),
-            counters_max: usize::MAX,
-            spilled_max: SPILLED_MAX,
+            fill: Fill::default(),
+            bounds: (usize::MAX, None),
             connections: BTreeMap::new(),
             next_place: 0,
             is_ready: false,
@@ -137,9 +133,7 @@ impl Iee {
     /// counters are spilled), and no more records of keywords beside it than that: updates that need more are refused.
     #[must_use]
     pub fn with_bounds(self, counters_max: usize, spilled_max: u64) -> Self {
-        let mut core = self.enclave.core();
-        (core.counters_max, core.spilled_max) = (counters_max, spilled_max);
-        drop(core);
+        self.enclave.core().bounds = (counters_max, Some(spilled_max));
         self
     }
 
@@ -198,7 +192,9 @@ impl Enclave {
 
     /// The reply to a request, unless it waits for others.
     fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
-        request.check_bounds()?;
+        if !request.is_bounded() {
+            return Err(Refused::Bound);
+        }
         core.permit(client, &request)?;
         match request {
             Request::Open(name) => core.open(client, &name).map(Some),
@@ -215,10 +211,6 @@ impl Enclave {
                 let page = core.results.more(cursor, client.connection, &core.state);
                 page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
             }
-            Request::Close(cursor) => {
-                core.results.close(cursor, client.connection);
-                Ok(Some(Reply::Done))
-            }
             request => core.queue(client, request).map(|()| None),
         }
     }
@@ -234,7 +226,7 @@ impl Core {
             return Err(Fault::OutOfTurn);
         }
         self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
-        self.fill = Fill::new(self.budget.for_data(), self.counters_max, self.spilled_max);
+        self.fill = Fill::new(self.budget.for_data(), self.bounds);
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
             let identity = Identity::new(authority, &administrator)?;
@@ -245,12 +237,6 @@ impl Core {
         }
         self.launched_by = Some((administrator, hash));
         Ok(())
-    }
-
-    /// Clients are answered from now on.
-    pub(crate) fn ready(&mut self) {
-        self.is_ready = true;
-        self.tasks.say(Outgoing::Ready);
     }
 
     /// How many there are, and that none takes too long to say who it is, is the host's business.
@@ -275,54 +261,50 @@ impl Core {
         // One that was closed may have said more before it heard of it.
         let peer = self.connections.get_mut(&connection)?;
         let said = peer.channel.receive(bytes);
-        let mut bytes = peer.channel.pending();
-        let mut taken = false;
-        if let Some(Said::Client(client)) = &said {
-            let admission = self.admission(client);
-            taken = admission == ADMITTED;
-            let peer = self.connections.get_mut(&connection)?;
-            bytes.extend(peer.channel.admit(admission));
+        let answer = peer.channel.pending();
+        if !answer.is_empty() {
+            self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(answer) });
         }
-        if !bytes.is_empty() {
-            self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(bytes) });
-        }
-        let asked = match said {
+        match said {
             Some(Said::Nothing) => return None,
-            Some(Said::Client(client)) if taken => {
-                let of_name = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
-                let peer = self.connections.get_mut(&connection)?;
-                peer.share = of_name.unwrap_or_else(|| Arc::clone(&peer.share));
-                peer.client = Some(client);
-                self.tasks.say(Outgoing::Opened(connection));
+            Some(Said::Client(client)) => {
+                self.admit_client(connection, client);
                 return None;
             }
-            Some(Said::Message(message)) => Ask::decode(&message).ok(),
-            Some(Said::Client(_)) | None => None,
-        };
-        let peer = self.connections.get_mut(&connection)?;
-        let Some(Ask { number, request }) = asked.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
-            self.close(connection);
-            return None;
-        };
-        peer.under_way += 1;
-        Some((Client { connection, place: peer.place, number }, request))
+            Some(Said::Message(message)) if peer.under_way < CLIENT_REQUESTS_MAX => {
+                if let Ok(Ask { number, request }) = Ask::decode(&message) {
+                    peer.under_way += 1;
+                    return Some((Client { connection, place: peer.place, number }, request));
+                }
+            }
+            Some(Said::Message(_)) | None => {}
+        }
+        self.close(connection);
+        None
     }
 
-    fn of_name(&self, name: &str) -> impl Iterator<Item = &Connection> {
-        self.connections
-            .values()
-            .filter(move |peer| peer.client.as_ref().is_some_and(|named| named.name == name))
-    }
-
-    /// What a client is told that has shown its certificate.
-    fn admission(&self, client: &Named) -> u8 {
-        if !self.state.policy.takes(&client.serial) {
+    /// Tells a client that has shown its certificate whether it is taken.
+    fn admit_client(&mut self, connection: ConnectionId, client: Named) {
+        let others = self.connections_of(|other| other.name == client.name);
+        let admission = if !self.state.policy.takes(&client.serial) {
             REVOKED
-        } else if self.of_name(&client.name).count() >= CLIENT_CONNECTIONS_MAX {
+        } else if others.len() >= CLIENT_CONNECTIONS_MAX {
             CROWDED
         } else {
             ADMITTED
+        };
+        let share = others.first().and_then(|other| Some(Arc::clone(&self.connections.get(other)?.share)));
+        let Some(peer) = self.connections.get_mut(&connection) else { return };
+        let bytes = Blob(peer.channel.admit(admission));
+        if !bytes.is_empty() {
+            self.tasks.say(Outgoing::ToClient { connection, bytes });
         }
+        if admission != ADMITTED {
+            return self.close(connection);
+        }
+        peer.share = share.unwrap_or_else(|| Arc::clone(&peer.share));
+        peer.client = Some(client);
+        self.tasks.say(Outgoing::Opened(connection));
     }
 
     /// What a client has of the memory.
@@ -345,10 +327,18 @@ impl Core {
 
     /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
     pub(crate) fn dismiss(&mut self, whose: impl Fn(&Named) -> bool) {
-        let is_its = |peer: &Connection| peer.client.as_ref().is_some_and(&whose);
-        let theirs = self.connections.iter().filter(|(_, peer)| is_its(peer));
-        let theirs: Vec<ConnectionId> = theirs.map(|(connection, _)| *connection).collect();
-        theirs.into_iter().for_each(|connection| self.close(connection));
+        self.connections_of(whose).into_iter().for_each(|connection| self.close(connection));
+    }
+
+    /// The results of somebody whose rights have changed are asked for anew.
+    pub(crate) fn give_up_results_of(&mut self, identity: &str) {
+        let theirs = self.connections_of(|client| client.name == identity);
+        theirs.into_iter().for_each(|connection| self.results.close_all_of(connection));
+    }
+
+    fn connections_of(&self, whose: impl Fn(&Named) -> bool) -> Vec<ConnectionId> {
+        let theirs = self.connections.iter().filter(|(_, peer)| peer.client.as_ref().is_some_and(&whose));
+        theirs.map(|(connection, _)| *connection).collect()
     }
 
     pub(crate) fn answer(&mut self, client: Client, reply: Reply) {
@@ -357,13 +347,6 @@ impl Core {
         peer.under_way = peer.under_way.saturating_sub(1);
         let bytes = Blob(peer.channel.wrap(&Answer { number: client.number, reply }.encode()));
         self.tasks.say(Outgoing::ToClient { connection: client.connection, bytes });
-    }
-
-    /// The results of somebody whose rights have changed are asked for anew.
-    pub(crate) fn give_up_results_of(&mut self, identity: &str) {
-        let is_its = |peer: &Connection| peer.client.as_ref().is_some_and(|named| named.name == identity);
-        let theirs = self.connections.iter().filter(|(_, peer)| is_its(peer));
-        theirs.for_each(|(connection, _)| self.results.close_all_of(*connection));
     }
 
     /// Who asks; refused if it is gone.
@@ -385,7 +368,7 @@ impl Core {
     }
 
     pub(crate) fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
-        self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.name)
+        self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.about.name)
     }
 
     /// Whether a client may ask this, now.
@@ -396,11 +379,11 @@ impl Core {
             Request::Update(update) => self.rights(client, update.collection)?.update,
             Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
             // Of results that are its own.
-            Request::More(_) | Request::Close(_) => true,
+            Request::More(_) => true,
             Request::Create { .. }
             | Request::Grant { .. }
             | Request::Revoke(_)
-            | Request::RevokeCertificate(_) => self.identity(client)? == self.state.policy.administrator,
+            | Request::RevokeCertificate(_) => self.identity(client)? == self.state.policy.owner.0,
         };
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }

@@ -10,21 +10,21 @@
 use crate::budget::{Reserved, Share};
 use crate::checkpoint::Head;
 use crate::compact::ROUND;
-use crate::fault::Fault;
 use crate::journal::round_keywords;
-use crate::server::Enclave;
+use crate::lane::Stopped;
+use crate::server::{Core, Enclave};
 use crate::table::{Found, KEYWORD_BYTES, SEGMENTS, Table, segment_of};
 use crate::tasks::in_flights;
 use arras_primitives::Block;
+use arras_protocol::iee::Fault;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
+use postcard::fixint::le;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Bytes of a record: stem, count, epoch, collection.
-pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
-
-/// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
+/// Most records that are spilled, unless tables are larger or another bound is set: a search reads some 200 MB then.
 pub const SPILLED_MAX: u64 = 1 << 23;
 
 /// Bytes of a keyword that is looked for, with some records that are found of it, about.
@@ -37,35 +37,20 @@ const ROUND_PART: usize = 16;
 /// Records that a round of compaction can hold beyond twice what its segments have on average.
 const RECORDS_MIN: usize = 1024;
 
-/// A keyword's entries under one epoch.
+/// A keyword's entries under one epoch, as it is sealed: of one length, whatever it says.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Record {
+    #[serde(with = "serde_bytes")]
     pub(crate) stem: Block,
+    #[serde(with = "le")]
     pub(crate) count: u32,
+    #[serde(with = "le")]
     pub(crate) epoch: u32,
     pub(crate) collection: u8,
 }
 
-impl Record {
-    pub(crate) fn bytes(&self) -> [u8; RECORD_BYTES] {
-        let mut bytes = [self.collection; RECORD_BYTES];
-        bytes[..16].copy_from_slice(&self.stem);
-        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.epoch.to_le_bytes());
-        bytes
-    }
-
-    /// The records of a piece.
-    pub(crate) fn all(piece: &[u8]) -> impl Iterator<Item = Self> {
-        piece.as_chunks::<RECORD_BYTES>().0.iter().map(|bytes| {
-            let [stem @ .., a, b, c, d, e, f, g, h, collection] = *bytes;
-            let (count, epoch) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-            Self { stem, count, epoch, collection }
-        })
-    }
-}
-
 /// How full the tables are, as far as numbers tell that the host knows: of keywords at the last checkpoint, of pairs since.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Fill {
     /// Most keywords in tables.
     most: usize,
@@ -73,16 +58,18 @@ pub(crate) struct Fill {
     known: usize,
     /// Those that may have come since.
     pub(crate) since: usize,
-    /// Records that may be spilled, in all and more than there are.
-    spilled_max: u64,
-    room: usize,
+    /// Records that may be spilled, and that are, at most.
+    spilled_max: usize,
+    spilled: usize,
 }
 
 impl Fill {
-    /// By the bytes that there are for data, of which tables have half; `limit` is more than they may have, if it is lower.
-    pub(crate) fn new(data_bytes: usize, limit: usize, spilled_max: u64) -> Self {
+    /// Tables have half of the bytes that there are for data, but no more keywords than `limit`. Unless another bound is set, they may be
+    /// spilled twice, however large they are.
+    pub(crate) fn new(data_bytes: usize, (limit, spilled_max): (usize, Option<u64>)) -> Self {
         let most = (data_bytes / 2 / KEYWORD_BYTES).min(limit).max(1);
-        Self { most, known: 0, since: 0, spilled_max, room: spilled_max as usize }
+        let spilled_max = spilled_max.unwrap_or(SPILLED_MAX.max(2 * most as u64)) as usize;
+        Self { most, known: 0, since: 0, spilled_max, spilled: 0 }
     }
 
     /// Whether a checkpoint must come before so many more. Where none can spill, not each call is worth one.
@@ -94,12 +81,12 @@ impl Fill {
     /// Whether so many more may come, once no checkpoint must come before them: tables hold them, or may spill.
     pub(crate) fn hold(&self, more: usize) -> Result<(), Refused> {
         let holds = self.may_spill() || self.known + self.since + more <= self.most;
-        if holds { Ok(()) } else { Err(Refused::Keywords(self.spilled_max)) }
+        if holds { Ok(()) } else { Err(Refused::Keywords(self.spilled_max as u64)) }
     }
 
     pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        self.room = (self.spilled_max as usize).saturating_sub(spilled.map_or(0, |head| head.records_max()));
+        self.spilled = spilled.map_or(0, |head| head.records_max());
     }
 
     fn grain(&self) -> usize {
@@ -108,7 +95,7 @@ impl Fill {
 
     /// Whether there is room for all that tables hold.
     fn may_spill(&self) -> bool {
-        self.room >= self.most.max(self.known)
+        self.spilled.saturating_add(self.most.max(self.known)) <= self.spilled_max
     }
 
     /// Whether tables are to be spilled; `again` is whether some were before: then it is not put off until nearly every call needs a
@@ -126,7 +113,6 @@ impl Fill {
 
 /// What a round of compaction finds of a collection: records of whole segments.
 pub(crate) struct Gathered {
-    collection: u32,
     pub(crate) range: Range<usize>,
     pub(crate) found: Found,
     /// How many more records are held; none once there were too many.
@@ -138,13 +124,13 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// From one segment on, so many that they have `most` entries on average of the collection's, and at least one. `spilled` is how many
     /// records there are, at most, of all collections.
-    fn new(collection: u32, from: u64, most: u64, entries: u64, spilled: usize) -> Self {
+    fn new(from: u64, most: u64, entries: u64, spilled: usize) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
         let count = (SEGMENTS as u64 * most).div_ceil(entries.max(1)).min(SEGMENTS as u64) as usize;
         // Each record that is gathered says of an entry.
         let records = 2 * (spilled.min(entries as usize) / SEGMENTS * count) + RECORDS_MIN;
         let range = first..SEGMENTS.min(first + count);
-        Self { collection, range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
+        Self { range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
     }
 
     /// Takes a record of the collection that has this table, unless it is void or says of no entry.
@@ -175,11 +161,9 @@ struct Asked {
 /// Readings of all that is spilled, one after the other.
 #[derive(Default)]
 pub(crate) struct Readings {
-    /// Searches for the next one, if their clients are still there; and a round of compaction.
+    /// Searches for the next one, if their clients are still there.
     waiting: Vec<Weak<Asked>>,
-    round: Option<Gathered>,
-    gathered: Option<Gathered>,
-    /// Whether a reading goes on; what it found, for as long as a search has not taken that.
+    /// Whether a reading for them goes on; what it found, for as long as a search has not taken that.
     is_reading: bool,
     found: Weak<Found>,
     /// Whether what is to be read is about to be replaced.
@@ -192,14 +176,13 @@ impl Readings {
     }
 
     /// What the next one is for, if somebody waits for it.
-    fn next(&mut self) -> Option<(Vec<Arc<Asked>>, Option<Gathered>)> {
+    fn next(&mut self) -> Option<Vec<Arc<Asked>>> {
         if self.is_settling {
             return None;
         }
         let asked: Vec<Arc<Asked>> = self.waiting.drain(..).filter_map(|asked| asked.upgrade()).collect();
-        let round = self.round.take();
-        self.is_reading = !asked.is_empty() || round.is_some();
-        self.is_reading.then_some((asked, round))
+        self.is_reading = !asked.is_empty();
+        self.is_reading.then_some(asked)
     }
 }
 
@@ -228,54 +211,55 @@ impl Enclave {
     }
 
     /// What is spilled of the keywords of a round.
-    pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Refused> {
-        let _reserved = {
+    pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Stopped> {
+        let (mut gathered, _reserved) = {
             let core = &mut *self.core();
-            let (entries, most) = (core.state.collection(collection)?.table.entries, core.fill.round());
+            let (entries, most) = (core.state.collection(collection)?.about.entries, core.fill.round());
             let spilled = core.state.spilled.map_or(0, |head| head.records_max());
-            let gathered = Gathered::new(collection, from, most, entries, spilled);
+            let gathered = Gathered::new(from, most, entries, spilled);
             if core.state.spilled.is_none() {
                 return Ok(gathered);
             }
             core.fill.hold(round_keywords(most as usize))?;
             let reserved = core.make_room(gathered.bytes, &Share::default())?;
-            core.readings.round = Some(gathered);
-            reserved
+            (gathered, reserved)
         };
-        Ok(self.until(|core| core.readings.gathered.take()).await)
+        let take = |core: &Core, record: Record| {
+            if let Ok(of) = core.state.collection(collection)
+                && u32::from(record.collection) == collection
+            {
+                gathered.add(&record, &of.table);
+            }
+        };
+        self.read(take).await?;
+        Ok(gathered)
     }
 
-    /// Reads whenever somebody waits for it.
+    /// Reads whenever searches wait for it.
     pub(crate) async fn read_all(self) -> Result<(), Fault> {
         loop {
-            let (asked, mut round) = self.until(|core| core.readings.next()).await;
+            let asked = self.until(|core| core.readings.next()).await;
             let stems = asked.iter().flat_map(|asked| &asked.stems);
-            let mut found = stems.map(|stem| (*stem, Vec::new())).collect();
-            self.read(&mut found, &mut round).await?;
+            let mut found: Found = stems.map(|stem| (*stem, Vec::new())).collect();
+            let take = |_: &Core, Record { stem, epoch, count, .. }| {
+                found.get_mut(&stem).into_iter().for_each(|runs| runs.push((epoch, count)));
+            };
+            self.read(take).await?;
             let found = Arc::new(found);
             asked.iter().for_each(|asked| _ = asked.found.set(Arc::clone(&found)));
             let readings = &mut self.core().readings;
-            (readings.is_reading, readings.found, readings.gathered) = (false, Arc::downgrade(&found), round);
+            (readings.is_reading, readings.found) = (false, Arc::downgrade(&found));
         }
     }
 
-    async fn read(&self, found: &mut Found, round: &mut Option<Gathered>) -> Result<(), Fault> {
+    /// Reads all records.
+    async fn read(&self, mut take: impl FnMut(&Core, Record)) -> Result<(), Fault> {
         let Some(head) = self.core().state.spilled else { return Ok(()) };
         let mut pieces = head.spilled();
         let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
         let take = |piece, sealed| {
             let core = self.core();
-            for record in Record::all(&core.pieces.spilled(&head, piece, sealed)?) {
-                if let Some(runs) = found.get_mut(&record.stem) {
-                    runs.push((record.epoch, record.count));
-                }
-                if let Some(round) = round.as_mut()
-                    && round.collection == u32::from(record.collection)
-                    && let Ok(collection) = core.state.collection(round.collection)
-                {
-                    round.add(&record, &collection.table);
-                }
-            }
+            core.pieces.spilled(&head, piece, sealed)?.into_iter().for_each(|record| take(&core, record));
             Ok(())
         };
         in_flights(ask, take).await
@@ -296,8 +280,8 @@ mod tests {
     #[test]
     fn a_round_gathers_whole_segments_nothing_void_and_no_more_than_is_counted() {
         let mut table = Table::new(0);
-        table.set(&record(0, 0).stem, 1, 2, true);
-        let mut gathered = Gathered::new(0, 0, 2000, 500 * SEGMENTS as u64, 500 * SEGMENTS);
+        table.set(&Record { epoch: 2, ..record(0, 0) }, true);
+        let mut gathered = Gathered::new(0, 2000, 500 * SEGMENTS as u64, 500 * SEGMENTS);
         for segment in 0..8 {
             (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
         }
@@ -309,17 +293,25 @@ mod tests {
         }
         assert_eq!(gathered.beyond(), Some(gathered.bytes + FOUND_BYTES));
         // Records of other collections take no room, nor do those that say of none.
-        let mut few = Gathered::new(1, 0, 2000, 3000, 1 << 23);
+        let mut few = Gathered::new(0, 2000, 3000, 1 << 23);
         assert!(few.bytes <= (2 * 2000 + RECORDS_MIN) * FOUND_BYTES);
         (0..10_000).for_each(|keyword| few.add(&Record { count: 0, ..record(1, keyword) }, &table));
         assert_eq!((few.found.len(), few.beyond()), (0, None));
-        let last = Gathered::new(0, SEGMENTS as u64 - 1, 2000, 0, 0);
+        let last = Gathered::new(SEGMENTS as u64 - 1, 2000, 0, 0);
         assert_eq!(last.range, SEGMENTS - 1..SEGMENTS);
     }
 
     #[test]
+    fn tables_of_any_size_may_be_spilled_unless_a_bound_is_set() {
+        for data_bytes in [16 << 20, 1 << 30, 1 << 40] {
+            let may_spill = |bound| Fill::new(data_bytes, (usize::MAX, bound)).may_spill();
+            assert!(may_spill(None) && !may_spill(Some(0)), "{data_bytes}");
+        }
+    }
+
+    #[test]
     fn what_was_spilled_once_is_spilled_again_when_tables_are_full_by_half() {
-        let mut fill = Fill::new(usize::MAX, 80, u64::MAX);
+        let mut fill = Fill::new(usize::MAX, (80, Some(u64::MAX)));
         let spills = |fill: &Fill| (fill.spills(false), fill.spills(true));
         fill.set_known(55, None);
         assert_eq!(spills(&fill), (false, true));

@@ -1,11 +1,12 @@
 //! What the log's records change.
 
 use crate::checkpoint::Head;
-use crate::collection::Collection;
-use crate::fault::Fault;
+use crate::collection::{About, Collection};
 use crate::journal::Change;
 use crate::policy::Policy;
+use crate::table::Table;
 use arras_keys::Key;
+use arras_protocol::iee::Fault;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 
 /// Most collections.
@@ -29,7 +30,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn named(&self, name: &str) -> Option<u32> {
-        self.collections.iter().position(|collection| collection.name == name).map(|at| at as u32)
+        self.collections.iter().position(|collection| collection.about.name == name).map(|at| at as u32)
     }
 
     pub(crate) fn open(&self, name: &str) -> Result<Reply, Refused> {
@@ -54,6 +55,11 @@ impl State {
         self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES).sum()
     }
 
+    pub(crate) fn add_collection(&mut self, root: &Key, about: About) {
+        let (root, number) = (self.policy.root(root), self.collections.len() as u32);
+        self.collections.push(Collection::new(&root, number, about, self.generation));
+    }
+
     /// Keywords in tables.
     pub(crate) fn keywords(&self) -> usize {
         self.collections.iter().map(|collection| collection.table.keywords()).sum()
@@ -62,29 +68,24 @@ impl State {
     /// What was in tables is spilled; what comes into them from now on is of this generation.
     pub(crate) fn begin_generation(&mut self, generation: u32) {
         (self.generation, self.epochs) = (generation, generation);
-        self.collections.iter_mut().for_each(|collection| collection.table.empty(generation));
+        self.collections.iter_mut().for_each(|collection| collection.table = Table::new(generation));
     }
 
     /// Carries out a change that is no update: those are staged and published.
     pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
         match change {
-            Change::Start { administrator, authority, .. } => self.policy.begin(administrator, *authority),
+            Change::Start { owner, .. } => self.policy.owner = owner.clone(),
             Change::Asked(Request::Create { name, settings }) => {
-                let described = (name.clone(), settings.clone());
-                let (root, at) = (self.policy.root(root), self.collections.len());
-                self.collections.push(Collection::new(&root, at, described, self.generation));
+                let about = About { name: name.clone(), settings: settings.clone(), revision: 0, entries: 0 };
+                self.add_collection(root, about);
             }
             Change::Asked(request) => self.policy.apply(request),
             Change::Generation(_) => {}
             Change::Epoch => self.epochs += 1,
-            Change::Compacted { collection, epoch, revision, saved, keywords } => {
-                if let Ok(collection) = self.collection_mut(*collection) {
-                    collection.revision = u128::from_le_bytes(*revision);
-                    let table = &mut collection.table;
-                    table.entries = table.entries.saturating_sub(u64::from_le_bytes(*saved));
-                    for (stem, count) in keywords {
-                        table.set(stem, u32::from_le_bytes(*count), *epoch, true);
-                    }
+            Change::Compacted { collection, revision, saved, keywords } => {
+                if let Ok(Collection { about, table, .. }) = self.collection_mut(*collection) {
+                    (about.revision, about.entries) = (*revision, about.entries.saturating_sub(*saved));
+                    keywords.iter().for_each(|record| table.set(record, true));
                 }
             }
         }

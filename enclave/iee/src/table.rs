@@ -3,6 +3,7 @@
 //! In 1,024 segments that grow by themselves, so that growing takes a thousandth of the memory beside. Keywords are in it by their
 //! stems, which look random to those who choose keywords.
 
+use crate::spill::Record;
 use arras_primitives::Block;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -80,8 +81,6 @@ pub(crate) fn segment_of(stem: &Block) -> usize {
 /// W.
 pub(crate) struct Table {
     segments: Vec<Segment>,
-    /// Entries of all keywords that searches see, spilled or not.
-    pub(crate) entries: u64,
     /// The epoch of keywords that come: no keyword that was spilled, or forgotten, had entries under it.
     pub(crate) generation: u32,
 }
@@ -89,7 +88,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(generation: u32) -> Self {
         let segments = (0..SEGMENTS).map(|_| Segment::default()).collect();
-        Self { segments, entries: 0, generation }
+        Self { segments, generation }
     }
 
     /// Keywords that are in it.
@@ -112,17 +111,16 @@ impl Table {
     /// What was pending of these keywords is seen from now on.
     pub(crate) fn publish(&mut self, touched: &[Block]) {
         for stem in touched {
-            let Some(slot) = self.segments[segment_of(stem)].get_mut(stem) else { continue };
-            let more = u32::from(std::mem::take(&mut slot.pending));
-            slot.count += more;
-            self.entries += u64::from(more);
+            if let Some(slot) = self.segments[segment_of(stem)].get_mut(stem) {
+                slot.count += u32::from(std::mem::take(&mut slot.pending));
+            }
         }
     }
 
     /// Sets what a keyword has, and whether that is all it has, whatever is spilled of it.
-    pub(crate) fn set(&mut self, stem: &Block, count: u32, epoch: u32, is_whole: bool) {
-        let slot = Slot { count, epoch, pending: 0, is_whole };
-        self.segments[segment_of(stem)].insert(*stem, slot);
+    pub(crate) fn set(&mut self, record: &Record, is_whole: bool) {
+        let slot = Slot { count: record.count, epoch: record.epoch, pending: 0, is_whole };
+        self.segments[segment_of(&record.stem)].insert(record.stem, slot);
     }
 
     /// Whether what is spilled of a keyword is void.
@@ -135,9 +133,14 @@ impl Table {
         Counted::new(stem, found.get(&stem).cloned().unwrap_or_default(), self.get(&stem))
     }
 
-    /// All of it is spilled: what comes from now on is of another generation.
-    pub(crate) fn empty(&mut self, generation: u32) {
-        *self = Self { entries: self.entries, ..Self::new(generation) };
+    /// Records of the keywords of a segment.
+    pub(crate) fn records(&self, segment: usize, collection: u8) -> impl Iterator<Item = Record> {
+        self.segment(segment).map(move |(stem, Slot { count, epoch, .. })| Record {
+            stem: *stem,
+            count: *count,
+            epoch: *epoch,
+            collection,
+        })
     }
 
     /// The keywords of a segment.
@@ -156,6 +159,10 @@ mod tests {
         sha256(&[&number.to_le_bytes()])[..16].try_into().unwrap()
     }
 
+    fn record(stem: Block, count: u32, epoch: u32) -> Record {
+        Record { stem, count, epoch, collection: 0 }
+    }
+
     #[test]
     fn what_is_stored_is_found_once_it_is_published() {
         let mut table = Table::new(3);
@@ -166,14 +173,14 @@ mod tests {
             assert_eq!(table.get(&part[0]).unwrap().count, 0);
             table.publish(part);
         }
-        assert_eq!((table.entries, table.keywords()), (100_000, 50_000));
+        assert_eq!(table.keywords(), 50_000);
         assert!(stems.iter().all(|stem| table.get(stem).is_some_and(|slot| slot.count == 2)));
         assert!(table.get(&stem(50_000)).is_none());
         assert_eq!((0..SEGMENTS).flat_map(|number| table.segment(number)).count(), 50_000);
         assert!(
             (0..SEGMENTS).all(|number| table.segment(number).all(|(stem, _)| segment_of(stem) == number))
         );
-        table.set(&stems[7], 1, 9, false);
+        table.set(&record(stems[7], 1, 9), false);
         assert_eq!(table.get(&stems[7]).map(|slot| (slot.count, slot.epoch)), Some((1, 9)));
         assert_eq!(table.get(&stems[8]).unwrap().epoch, 3);
     }
@@ -182,7 +189,7 @@ mod tests {
     fn a_keyword_takes_no_more_than_is_counted() {
         let mut table = Table::new(0);
         for number in 0..200_000 {
-            table.set(&stem(number), 1, 0, false);
+            table.set(&record(stem(number), 1, 0), false);
             if number >= 10_000 && number % 1000 == 0 {
                 let full: usize = table.segments.iter().map(HashMap::capacity).sum();
                 let bytes = full * 8 / 7 * (size_of::<(Block, Slot)>() + 1);
@@ -192,22 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spilled_is_gone_and_its_entries_are_still_counted() {
-        let mut table = Table::new(0);
-        let stems: Vec<Block> = (0..5000).map(stem).collect();
-        stems.iter().for_each(|stem| _ = table.next(stem));
-        table.publish(&stems);
-        table.empty(7);
-        assert_eq!((table.keywords(), table.entries, table.generation), (0, 5000, 7));
-    }
-
-    #[test]
     fn a_keyword_s_entries_are_counted_oldest_first_and_without_what_is_void() {
         let mut table = Table::new(0);
         let found = Found::from([(stem(1), vec![(7, 2), (3, 4)])]);
-        table.set(&stem(1), 5, 9, false);
+        table.set(&record(stem(1), 5, 9), false);
         assert_eq!(table.counted(stem(1), &found).runs, [(3, 4), (7, 2), (9, 5)]);
-        table.set(&stem(1), 5, 9, true);
+        table.set(&record(stem(1), 5, 9), true);
         assert_eq!(table.counted(stem(1), &found).runs, [(9, 5)]);
         assert_eq!(table.counted(stem(2), &found).entries(), 0);
     }

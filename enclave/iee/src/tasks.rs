@@ -5,10 +5,9 @@
 //! `await`: tasks are `Send`, and what a lock gives is not.
 
 use crate::budget::Share;
-use crate::fault::Fault;
 use crate::server::{Core, Enclave};
 use arras_protocol::Blob;
-use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
+use arras_protocol::iee::{AskId, ConnectionId, Fault, Incoming, Outgoing, StateName};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
@@ -26,7 +25,6 @@ struct Task {
     future: Option<Boxed>,
     /// Whose search it is: it is let go with its client.
     connection: Option<ConnectionId>,
-    is_new: bool,
 }
 
 /// What to do with an answer; [`Fault::Unasked`] if it is of another kind.
@@ -56,7 +54,7 @@ impl Tasks {
         connection: Option<ConnectionId>,
         task: impl Future<Output = Result<(), Fault>> + Send + 'static,
     ) {
-        self.tasks.insert(self.next, Task { future: Some(Box::pin(task)), connection, is_new: true });
+        self.tasks.insert(self.next, Task { future: Some(Box::pin(task)), connection });
         self.next += 1;
         self.moved = true;
     }
@@ -67,11 +65,10 @@ impl Tasks {
         self.moved = true;
     }
 
-    /// A task that is to be polled, if it is there. A new one goes on at once.
-    fn take(&mut self, number: u64) -> Option<Boxed> {
-        let task = self.tasks.get_mut(&number)?;
-        self.moved |= std::mem::take(&mut task.is_new);
-        task.future.take()
+    /// The task that is to be polled next, from a number on.
+    fn take(&mut self, from: u64) -> Option<(u64, Boxed)> {
+        let (number, task) = self.tasks.range_mut(from..).next()?;
+        Some((*number, task.future.take()?))
     }
 
     /// The number of the next task.
@@ -126,10 +123,9 @@ impl Enclave {
     /// Has all tasks go on as far as they can.
     pub(crate) fn run(&self) -> Result<(), Fault> {
         loop {
-            let numbers: Vec<u64> = self.core().tasks.tasks.keys().copied().collect();
-            self.core().tasks.moved = false;
-            for number in numbers {
-                let Some(mut future) = self.core().tasks.take(number) else { continue };
+            let mut next = 0;
+            while let Some((number, mut future)) = { self.core().tasks.take(next) } {
+                next = number + 1;
                 match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Pending => {
                         if let Some(task) = self.core().tasks.tasks.get_mut(&number) {
@@ -142,7 +138,8 @@ impl Enclave {
                     }
                 }
             }
-            if !self.core().tasks.moved {
+            // Others may go on now.
+            if !std::mem::take(&mut self.core().tasks.moved) {
                 return Ok(());
             }
         }

@@ -133,7 +133,6 @@ fn kind(request: &Request) -> &'static str {
         Request::Update(_) => "update",
         Request::Search(_) => "search",
         Request::More(_) => "more",
-        Request::Close(_) => "close",
         Request::Compact { .. } => "compact",
         Request::Grant { .. } | Request::Revoke(_) | Request::RevokeCertificate(_) => "policy",
     }

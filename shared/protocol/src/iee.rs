@@ -21,6 +21,10 @@
 //! *Durability.* [`Outgoing::Put`], [`Outgoing::Save`] and [`Outgoing::RaiseCounter`] are answered when what they say
 //! survives a crash. Within one number nothing is atomic: a put of which a part was done is sent again.
 
+mod fault;
+
+pub use fault::Fault;
+
 use crate::bytes::Blob;
 use crate::codec::{self, DecodeError};
 use crate::evidence::EVIDENCE_BYTES_MAX;
@@ -51,8 +55,8 @@ pub const CLIENT_BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
 /// has so many, or that does not read what it was answered.
 pub const CLIENT_REQUESTS_MAX: usize = 4;
 
-/// Longest name of an identity, in bytes.
-pub const IDENTITY_BYTES_MAX: usize = 256;
+/// Longest name of an identity, in bytes: more than a common name may have characters (RFC 5280, appendix A).
+pub const IDENTITY_BYTES_MAX: usize = 100;
 
 /// Longest certificate of an authority, in bytes of DER.
 pub const AUTHORITY_BYTES_MAX: usize = 8 * 1024;

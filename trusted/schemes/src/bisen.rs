@@ -15,8 +15,9 @@ pub mod message;
 pub mod query;
 pub mod update;
 
+#[cfg(feature = "bisen-client")]
+pub use client::Unreadable;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Bytes of a keyword's hash.
 pub const KEYWORD_BYTES: usize = 16;
@@ -31,37 +32,12 @@ pub const FIELDS_MAX: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Salt(pub [u8; 16]);
 
-impl fmt::Debug for Salt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Salt(..)")
-    }
-}
-
 /// H(w): a keyword at a fixed size, so that no message's length depends on it. The first half of SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct KeywordHash(pub [u8; KEYWORD_BYTES]);
-
-impl fmt::Debug for KeywordHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeywordHash(..)")
-    }
-}
+pub struct KeywordHash(#[serde(with = "serde_bytes")] pub [u8; KEYWORD_BYTES]);
 
 /// The application's name of a document: chosen by the client, unique in its collection. A hash of a path, a row's id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct DocumentName(pub [u8; 16]);
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DocumentName(#[serde(with = "serde_bytes")] pub [u8; 16]);
 
-impl fmt::Debug for DocumentName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DocumentName(..)")
-    }
-}
-
-/// Why a message could not be read: never by what is in it, as it may be anybody's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
-    /// It does not decode.
-    Malformed,
-    /// Something in it is longer than its bound.
-    TooLong(&'static str),
-}
+crate::opaque::opaque!(Salt, KeywordHash, DocumentName, update::Metadata, message::Page);

@@ -18,6 +18,8 @@ pub mod kerschbaum_tueno;
 pub mod logarithmic_brc;
 #[cfg(feature = "indexes")]
 pub mod mope;
+#[cfg(feature = "bisen")]
+mod opaque;
 #[cfg(feature = "indexes")]
 pub mod ore;
 pub mod padding;

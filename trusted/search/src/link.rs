@@ -158,9 +158,9 @@ mod tests {
     fn a_reply_answers_its_own_request() {
         let mut link = link(&answers(&[0, 1]));
         for cursor in 0..2 {
-            assert_eq!(link.ask(Request::Close(cursor)).unwrap(), Reply::Done);
+            assert_eq!(link.ask(Request::More(cursor)).unwrap(), Reply::Done);
         }
-        assert!(link.ask(Request::Close(2)).is_err());
+        assert!(link.ask(Request::More(2)).is_err());
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             .collect();
         let mut link = link(&messages);
         assert_eq!(link.ask(Request::Update(Update::new(0))).unwrap(), Reply::Updated);
-        assert_eq!(link.ask(Request::Close(1)).unwrap(), Reply::Done);
+        assert_eq!(link.ask(Request::More(1)).unwrap(), Reply::Done);
     }
 
     #[test]
@@ -183,9 +183,9 @@ mod tests {
         let swapped = answers(&[1, 0]).split_off(1);
         for messages in [answers(&[7, 1]), swapped, vec![vec![0; 9]], vec![vec![0; 3]]] {
             let mut link = link(&[messages, answers(&[0, 1])].concat());
-            let first = link.ask(Request::Close(0)).unwrap_err();
+            let first = link.ask(Request::More(0)).unwrap_err();
             assert!(!first.0.contains("before"), "{first}");
-            assert!(link.ask(Request::Close(0)).unwrap_err().0.contains("before"));
+            assert!(link.ask(Request::More(0)).unwrap_err().0.contains("before"));
         }
     }
 }

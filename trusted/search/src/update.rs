@@ -3,7 +3,7 @@
 use crate::analysis::Keywords;
 use crate::search::{DATE, SIZE};
 use arras_schemes::bisen::update::{
-    DOCUMENTS_MAX, DocumentAction, Facts, Metadata, Operation, PAIRS_MAX, POSITION_MAX, Pair, Update,
+    DOCUMENTS_MAX, DocumentAction, Facts, Field, Metadata, Operation, PAIRS_MAX, POSITION_MAX, Pair, Update,
 };
 use arras_schemes::bisen::{DocumentName, KeywordHash, Salt};
 use sha2::{Digest, Sha256};
@@ -161,7 +161,7 @@ fn pairs_of(positions: &[u32]) -> usize {
 
 fn facts(numbers: Numbers, words: u64) -> Facts {
     let mut facts = Facts { length: u32::try_from(words).unwrap_or(u32::MAX), ..Facts::default() };
-    facts.fields[usize::from(DATE)] = numbers.date;
-    facts.fields[usize::from(SIZE)] = numbers.size;
+    facts.fields[usize::from(DATE)] = Field(numbers.date);
+    facts.fields[usize::from(SIZE)] = Field(numbers.size);
     facts
 }

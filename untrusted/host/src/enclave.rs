@@ -1,7 +1,7 @@
 //! The enclave as a process of its own: started by measurement, spoken to by its standard streams.
 
 use arras_protocol::codec::{DecodeError, encode};
-use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
+use arras_protocol::iee::{FRAME_BYTES_MAX, Fault, Incoming, Outgoing};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::io;
@@ -43,6 +43,9 @@ pub enum EnclaveError {
     /// It ended.
     #[error("the enclave has ended")]
     Ended,
+    /// It ended, and says why.
+    #[error("the enclave has ended: {0}")]
+    Fault(Fault),
 }
 
 /// A running enclave. Dropped, the process is killed.
@@ -94,6 +97,12 @@ impl Enclave {
         let output = FromEnclave(BufReader::with_capacity(1 << 16, output));
         Ok(Self { process, input, output })
     }
+}
+
+/// Why a process has ended that ends.
+pub(crate) async fn ended(mut process: Child) -> EnclaveError {
+    let code = process.wait().await.ok().and_then(|status| status.code());
+    code.and_then(Fault::of_code).map_or(EnclaveError::Ended, EnclaveError::Fault)
 }
 
 fn at(program: &Path, what: io::Error) -> EnclaveError {

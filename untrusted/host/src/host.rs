@@ -4,7 +4,7 @@ use crate::attestation::{Attester, Question};
 use crate::certificate::certificate;
 use crate::clients::Clients;
 use crate::counter::Counter;
-use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave};
+use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave, ended};
 use crate::seen::Seen;
 use crate::store::{FIRST, Store, StoreError};
 use arras_protocol::Blob;
@@ -111,7 +111,7 @@ pub async fn serve<S: Store, C: Counter>(
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> Result<(), HostError> {
-    let Enclave { process: _running, input, output } = enclave;
+    let Enclave { process, input, output } = enclave;
     let (said, heard) = mpsc::unbounded_channel();
     // What they may have said of a handshake, the enclave counts nowhere else: an eighth of its memory is for it.
     let beginning_max = usize::try_from(launch.memory_bytes / 8).unwrap_or(usize::MAX) / HANDSHAKE_BYTES;
@@ -132,12 +132,16 @@ pub async fn serve<S: Store, C: Counter>(
         again,
         ready: Arc::clone(&ready),
     };
-    tokio::select! {
+    let served = tokio::select! {
         ended = talk.to(input, launch) => ended,
         ended = moving.from(output) => ended,
         Some(failure) = failed.recv() => Err(failure),
         () = accept(&clients, listener, &ready) => Ok(()),
         () = stop => Ok(()),
+    };
+    match served {
+        Err(HostError::Enclave(EnclaveError::Ended)) => Err(ended(process).await.into()),
+        served => served,
     }
 }
 

@@ -5,7 +5,7 @@ use arras_iee::Fault;
 use arras_protocol::iee::{ConnectionId, StateName};
 use arras_schemes::bisen::message::{Groups, Reply, Request, Rights};
 use arras_schemes::bisen::query::{Filter, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, PAIRS_MAX, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Field, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ fn word(number: u32) -> KeywordHash {
 fn fill(host: &mut Host, client: ConnectionId, field: i64) {
     let mut update = Update::new(0);
     for number in 0..64 {
-        let facts = Facts { length: 512, fields: [field, 0, 0, 0], ..Facts::default() };
+        let facts = Facts { length: 512, fields: [field, 0, 0, 0].map(Field), ..Facts::default() };
         let name = DocumentName([number; 16]);
         let slot = update.document(DocumentAction::NewPublished, name, facts).unwrap();
         (0..512).for_each(|at| update.occurrences(slot, word(at), &[at]).unwrap());
@@ -72,7 +72,7 @@ fn a_restart_finds_the_state_in_a_checkpoint_and_a_lie_about_it_is_noticed() {
     assert_eq!(count(&mut host, bob), 63);
     let ada = host.connect(1, ADMINISTRATOR);
     let mut update = Update::new(0);
-    let facts = Facts { fields: [15, 0, 0, 0], ..Facts::default() };
+    let facts = Facts { fields: [15, 0, 0, 0].map(Field), ..Facts::default() };
     update.document(DocumentAction::DraftPublished, DocumentName([99; 16]), facts).unwrap();
     assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
     assert_eq!(count(&mut host, bob), 64);

@@ -4,7 +4,7 @@ use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::iee::ConnectionId;
 use arras_schemes::bisen::message::{Reply, Request};
 use arras_schemes::bisen::query::{Filter, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Field, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,7 +178,8 @@ fn group(words: &[u8]) -> u32 {
 }
 
 fn put(update: &mut Update, action: DocumentAction, document: u8, words: &[u8], field: i64) {
-    let facts = Facts { length: words.len() as u32, visibility: group(words), fields: [field, 0, 0, 0] };
+    let facts =
+        Facts { length: words.len() as u32, visibility: group(words), fields: [field, 0, 0, 0].map(Field) };
     let slot = update.document(action, name(document), facts).unwrap();
     for number in 0..WORDS {
         let text = Text { words: words.to_vec(), ..Text::default() };

@@ -8,7 +8,7 @@ use arras_protocol::Blob;
 use arras_protocol::iee::{ConnectionId, StateName};
 use arras_schemes::bisen::message::{Ask, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Metadata, Operation, Pair, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Field, Metadata, Operation, Pair, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -101,7 +101,7 @@ impl Twin {
     }
 
     fn facts(&mut self) -> Facts {
-        let fields = [(); 4].map(|()| self.number() as i64);
+        let fields = [(); 4].map(|()| Field(self.number() as i64));
         Facts { length: self.number() as u32, visibility: self.number() as u32, fields }
     }
 

@@ -4,7 +4,7 @@ use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::Blob;
 use arras_schemes::bisen::message::{Groups, Reply, Request, Rights, Settings};
 use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Field, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn history(other: bool) -> Host {
             let facts = Facts {
                 length: if other { 9999 } else { 3 },
                 visibility: u32::from(other),
-                fields: [if other { i64::MIN } else { 1 }, 0, 0, 0],
+                fields: [if other { i64::MIN } else { 1 }, 0, 0, 0].map(Field),
             };
             let name = DocumentName([call * 4 + number; 16]);
             let slot = update.document(DocumentAction::NewPublished, name, facts).unwrap();

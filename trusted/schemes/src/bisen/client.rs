@@ -7,14 +7,23 @@ mod texts;
 pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 
-use super::message::{Answer, Ask, HEADER_BYTES, HIT_BYTES, Hit, Page, decode, encode};
+use super::message::{Answer, Ask, Hit, Opened, Page, decode, encode};
 use super::query::{Padding, Ranking, Search};
 use super::update::{
-    DOCUMENT_BYTES, DOCUMENTS_MAX, DocumentAction, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata,
-    NOWHERE, Operation, PAIR_BYTES, PAIRS_MAX, Pair, Update,
+    DOCUMENTS_MAX, DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata,
+    NOWHERE, Operation, PAIRS_MAX, Pair, Update,
 };
-use super::{DocumentName, KEYWORD_BYTES, KeywordHash, Salt, Unreadable};
+use super::{DocumentName, KEYWORD_BYTES, KeywordHash, Salt};
 use arras_primitives::hash::sha256_framed;
+
+/// Why a message could not be made or read: never by what is in it, as it may be anybody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It does not decode.
+    Malformed,
+    /// Something in it is longer than its bound.
+    TooLong(&'static str),
+}
 
 /// Positions in the metadata of an addition, beside its frequency.
 const FIRST_POSITIONS: usize = 3;
@@ -56,7 +65,7 @@ impl Fence {
     /// Of a change that supposes one revision and brings another, greater one, which no other change brings.
     #[must_use]
     pub fn new(supposed: u128, next: u128) -> Self {
-        Self { supposed: supposed.to_le_bytes(), next: next.to_le_bytes() }
+        Self { supposed, next }
     }
 }
 
@@ -65,6 +74,18 @@ impl Update {
     #[must_use]
     pub fn new(collection: u32) -> Self {
         Self { collection, fence: Fence::default(), documents: Vec::new(), pairs: Vec::new() }
+    }
+
+    /// How many documents it has.
+    #[must_use]
+    pub fn document_count(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// How many pairs it has.
+    #[must_use]
+    pub fn pair_count(&self) -> usize {
+        self.pairs.len()
     }
 
     /// Adds a document; its slot for the pairs that follow. A document comes once in a call.
@@ -81,10 +102,7 @@ impl Update {
         if slot >= DOCUMENTS_MAX {
             return Err(Unreadable::TooLong("documents in a call"));
         }
-        self.documents.reserve(DOCUMENT_BYTES);
-        self.documents.push(action as u8 + 1);
-        self.documents.extend_from_slice(&name.0);
-        self.documents.extend_from_slice(&facts.bytes());
+        self.documents.push(DocumentChange { action, name, facts });
         Ok(slot as u32)
     }
 
@@ -96,11 +114,7 @@ impl Update {
         if self.pair_count() >= PAIRS_MAX {
             return Err(Unreadable::TooLong("pairs in a call"));
         }
-        self.pairs.reserve(PAIR_BYTES);
-        self.pairs.push(pair.operation.code());
-        self.pairs.extend_from_slice(&pair.keyword.0);
-        self.pairs.extend_from_slice(&pair.slot.to_le_bytes());
-        self.pairs.extend_from_slice(&pair.metadata.0);
+        self.pairs.push(*pair);
         Ok(())
     }
 
@@ -161,33 +175,22 @@ impl Search {
 }
 
 impl Page {
-    fn word<const N: usize>(&self, at: usize) -> [u8; N] {
-        let bytes = self.0.as_slice().get(at..).and_then(|rest| rest.first_chunk::<N>());
-        bytes.copied().unwrap_or([0; N])
-    }
-
     /// How many documents match in all, also those that top or padding left out.
     #[must_use]
     pub fn matches(&self) -> u32 {
-        u32::from_le_bytes(self.word(4))
+        self.matches
     }
 
     /// For the next page: [`super::message::Request::More`] until this is 0, also after a page without a result, as how many pages there
     /// are follows from the padding.
     #[must_use]
     pub fn cursor(&self) -> u64 {
-        u64::from_le_bytes(self.word(8))
+        self.cursor
     }
 
     /// The results, best first if they are ranked.
     pub fn hits(&self) -> impl Iterator<Item = Hit> {
-        let (records, _) = self.0.as_slice().get(HEADER_BYTES..).unwrap_or_default().as_chunks::<HIT_BYTES>();
-        let real = u32::from_le_bytes(self.word(0)) as usize;
-        records.iter().take(real).filter_map(|record| {
-            let (name, score) = record.split_first_chunk::<16>()?;
-            let score = f32::from_le_bytes(*score.first_chunk::<4>()?);
-            Some(Hit { name: DocumentName(*name), score })
-        })
+        self.slots.iter().copied().take(self.real as usize)
     }
 }
 
@@ -205,9 +208,22 @@ impl Answer {
     /// # Errors
     /// [`Unreadable`] if it is not a reply.
     pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
-        decode(bytes)
+        decode(bytes).map_err(|_| Unreadable::Malformed)
     }
 }
+
+impl Opened {
+    /// Is it time for a compaction? A third of what is stored, and more than a few entries, are of no use: so each entry that is
+    /// written anew is paid for by one that came.
+    #[must_use]
+    pub fn is_to_be_compacted(&self) -> bool {
+        let stale = self.entries.saturating_sub(self.live_entries);
+        stale > STALE_MIN && stale > self.entries / 3
+    }
+}
+
+/// Entries of no use that are worth no compaction.
+const STALE_MIN: u64 = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -9,12 +9,14 @@
 
 use super::query::{Padding, Search};
 use super::update::{Fence, Update};
-use super::{COLLECTION_NAME_BYTES_MAX, DocumentName, Salt, Unreadable};
+use super::{COLLECTION_NAME_BYTES_MAX, DocumentName, FIELDS_MAX, Salt};
 use crate::padding::{pad_in_proportion, unpad};
 use arras_protocol::Blob;
-use arras_protocol::codec;
-use arras_protocol::iee::{CLIENT_BYTES_MAX, IDENTITY_BYTES_MAX};
+use arras_protocol::codec::{self, DecodeError};
+use arras_protocol::iee::IDENTITY_BYTES_MAX;
+use postcard::fixint::le;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Messages are filled up to multiples of so many bytes, or of an eighth of their length.
 pub const STEP_BYTES: usize = 1024;
@@ -45,16 +47,16 @@ pub enum Groups {
     /// All.
     All,
     /// These.
-    Only(Vec<u32>),
+    Only(BTreeSet<u32>),
 }
 
 impl Groups {
-    /// Bytes that the list of them takes.
+    /// How many of them are named.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub fn named(&self) -> usize {
         match self {
             Self::All => 0,
-            Self::Only(groups) => size_of_val(groups.as_slice()),
+            Self::Only(groups) => groups.len(),
         }
     }
 }
@@ -92,8 +94,6 @@ pub enum Request {
     Search(Search),
     /// The next page of a search, by the cursor in the page before: [`Reply::Found`].
     More(u64),
-    /// No further pages are wanted, by the cursor in the page before: [`Reply::Done`].
-    Close(u64),
     /// Writes what is left of keywords' entries anew where additions were deleted or their documents retired: [`Reply::Compacted`] after one
     /// round. Again, from where it came to, until that is `None`.
     Compact {
@@ -139,21 +139,8 @@ pub struct Opened {
     pub revision: u128,
 }
 
-impl Opened {
-    /// Is it time for a compaction? A third of what is stored, and more than a few entries, are of no use: so each entry that is
-    /// written anew is paid for by one that came.
-    #[must_use]
-    pub fn is_to_be_compacted(&self) -> bool {
-        let stale = self.entries.saturating_sub(self.live_entries);
-        stale > STALE_MIN && stale > self.entries / 3
-    }
-}
-
-/// Entries of no use that are worth no compaction.
-const STALE_MIN: u64 = 1024;
-
 /// A document that was found.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// Which.
     pub name: DocumentName,
@@ -164,42 +151,31 @@ pub struct Hit {
 /// Longest serial number of a certificate, in bytes (RFC 5280, 4.1.2.2; one more for a sign).
 pub const SERIAL_BYTES_MAX: usize = 21;
 
-/// Bytes of a result.
-pub(super) const HIT_BYTES: usize = 16 + 4;
-
-/// Bytes before the results: how many are real, how many documents match in all, the cursor.
-pub(super) const HEADER_BYTES: usize = 4 + 4 + 8;
-
 /// Some results of a search. Its length follows from the number of slots alone.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page(pub(super) Blob);
-
-impl std::fmt::Debug for Page {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Page({} bytes)", self.0.len())
-    }
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    #[serde(with = "le")]
+    pub(super) matches: u32,
+    #[serde(with = "le")]
+    pub(super) cursor: u64,
+    #[serde(with = "le")]
+    pub(super) real: u32,
+    /// Those that are real, and others.
+    pub(super) slots: Vec<Hit>,
 }
 
 impl Page {
     /// A page of so many slots, at least as many as there are hits.
     #[must_use]
-    pub fn new(hits: impl ExactSizeIterator<Item = Hit>, slots: usize, matches: u32, cursor: u64) -> Self {
-        let slots = slots.max(hits.len());
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + slots * HIT_BYTES);
-        bytes.extend_from_slice(&u32::try_from(hits.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend_from_slice(&matches.to_le_bytes());
-        bytes.extend_from_slice(&cursor.to_le_bytes());
-        for hit in hits {
-            bytes.extend_from_slice(&hit.name.0);
-            bytes.extend_from_slice(&hit.score.to_le_bytes());
-        }
-        bytes.resize(HEADER_BYTES + slots * HIT_BYTES, 0);
-        Self(Blob(bytes))
+    pub fn new(mut hits: Vec<Hit>, slots: usize, matches: u32, cursor: u64) -> Self {
+        let real = hits.len();
+        hits.resize(slots.max(real), Hit::default());
+        Self { matches, cursor, real: real as u32, slots: hits }
     }
 }
 
 /// What the enclave answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
     /// To [`Request::Create`] and [`Request::Open`].
     Opened(Opened),
@@ -235,8 +211,9 @@ pub enum Refused {
     Update,
     /// An update that names a document which is not there, or twice: which slot.
     Document(u32),
-    /// A name, a profile or a list is too long, or a setting is out of bounds.
-    Bound(Setting),
+    /// A name, a profile or a list is too long, a setting is out of bounds, or there is no room for one more collection, right, revoked
+    /// certificate or round of compaction.
+    Bound,
     /// The collection is there with other settings.
     OtherSettings,
     /// The change's fence supposes another revision than the collection is at: this one.
@@ -257,27 +234,6 @@ pub enum Refused {
     Busy,
     /// The storage answered with something that the enclave did not store there, or not: an attack, or a loss of data.
     Storage(Tampering),
-}
-
-/// What is too long or out of bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Setting {
-    /// A collection's name.
-    Name,
-    /// What its clients agree on.
-    Profile,
-    /// How many fields it has.
-    Fields,
-    /// The padding.
-    Padding,
-    /// An identity.
-    Identity,
-    /// A list of groups.
-    Groups,
-    /// A certificate's serial number.
-    Serial,
-    /// How many collections, grants or revoked certificates there are.
-    Number,
 }
 
 /// How a storage was caught.
@@ -301,7 +257,7 @@ pub struct Ask {
 }
 
 /// A reply under its request's number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The request's.
     pub number: u64,
@@ -316,20 +272,16 @@ pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     )
 }
 
-pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
-    if bytes.len() > CLIENT_BYTES_MAX {
-        return Err(Unreadable::TooLong("bytes"));
-    }
-    codec::decode(unpad(bytes).map_err(|_| Unreadable::Malformed)?).map_err(|_| Unreadable::Malformed)
+pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    codec::decode(unpad(bytes).map_err(|_| DecodeError("padded message"))?)
 }
 
 impl Ask {
-    /// As it came out of the channel. What is bounded in it is within its bounds, except for the formula, which [`Search::depth`]
-    /// is for, and the update's content ([`Update::check`]).
+    /// As it came out of the channel. What is in it may be out of bounds: [`Request::is_bounded`].
     ///
     /// # Errors
-    /// [`Unreadable`] if it is not a request.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+    /// [`DecodeError`] if it is not a request.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode(bytes)
     }
 }
@@ -343,37 +295,26 @@ impl Answer {
 }
 
 impl Request {
-    /// Whether names, settings and lists are within their bounds.
-    ///
-    /// # Errors
-    /// [`Refused::Bound`] if not.
-    pub fn check_bounds(&self) -> Result<(), Refused> {
-        let bound = |fits: bool, what| if fits { Ok(()) } else { Err(Refused::Bound(what)) };
-        let named = |name: &str| bound((1..=COLLECTION_NAME_BYTES_MAX).contains(&name.len()), Setting::Name);
-        let identified =
-            |name: &str| bound((1..=IDENTITY_BYTES_MAX).contains(&name.len()), Setting::Identity);
+    /// Whether names, settings and lists are within their bounds. Of a search [`Search::depth`] says it.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        let is_name = |name: &str| (1..=COLLECTION_NAME_BYTES_MAX).contains(&name.len());
+        let is_identity = |name: &str| (1..=IDENTITY_BYTES_MAX).contains(&name.len());
         match self {
             Self::Create { name, settings } => {
-                named(name)?;
-                bound(settings.profile.len() <= PROFILE_BYTES_MAX, Setting::Profile)?;
-                bound(usize::from(settings.fields) <= super::FIELDS_MAX, Setting::Fields)?;
-                bound(settings.padding.is_bounded(), Setting::Padding)
+                is_name(name)
+                    && settings.profile.len() <= PROFILE_BYTES_MAX
+                    && usize::from(settings.fields) <= FIELDS_MAX
+                    && settings.padding.is_bounded()
             }
-            Self::Open(name) => named(name),
+            Self::Open(name) => is_name(name),
             Self::Grant { identity, collection, rights } => {
-                identified(identity)?;
-                named(collection)?;
-                match &rights.groups {
-                    Groups::All => Ok(()),
-                    Groups::Only(groups) => bound(groups.len() <= GROUPS_MAX, Setting::Groups),
-                }
+                is_identity(identity) && is_name(collection) && rights.groups.named() <= GROUPS_MAX
             }
-            Self::Revoke(identity) => identified(identity),
-            Self::RevokeCertificate(serial) => {
-                bound((1..=SERIAL_BYTES_MAX).contains(&serial.len()), Setting::Serial)
-            }
-            Self::Update(_) | Self::Search(_) | Self::Compact { .. } => Ok(()),
-            Self::More(_) | Self::Close(_) => Ok(()),
+            Self::Revoke(identity) => is_identity(identity),
+            Self::RevokeCertificate(serial) => (1..=SERIAL_BYTES_MAX).contains(&serial.len()),
+            Self::Update(update) => update.is_bounded(),
+            Self::Search(_) | Self::Compact { .. } | Self::More(_) => true,
         }
     }
 }

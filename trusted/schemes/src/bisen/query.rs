@@ -145,6 +145,7 @@ impl Search {
     pub fn depth(&self) -> Option<usize> {
         let top_max = if self.ranking == Ranking::None { u32::MAX } else { TOP_MAX };
         let fits = self.formula.len() <= STEPS_MAX
+            && self.formula.iter().all(|step| self.has(step))
             && self.keywords.len() <= KEYWORDS_MAX
             && self.keywords.iter().collect::<HashSet<_>>().len() == self.keywords.len()
             && usize::from(self.ranked) <= self.keywords.len()
@@ -154,7 +155,12 @@ impl Search {
             && self.padding.is_bounded();
         let (mut waiting, mut depth) = (0, 0);
         for step in &self.formula {
-            waiting = self.stacked(step, waiting)?;
+            let (taken, left) = match step {
+                Step::Keyword(_) | Step::Phrase(_) | Step::All => (0, 1),
+                Step::Not => (1, 1),
+                Step::And | Step::Or => (2, 1),
+            };
+            waiting = usize::checked_sub(waiting, taken)? + left;
             depth = depth.max(waiting);
         }
         (fits && waiting == 1 && depth <= DEPTH_MAX).then_some(depth)
@@ -164,18 +170,16 @@ impl Search {
         usize::from(keyword) < self.keywords.len()
     }
 
-    /// How many operands wait after a step.
-    fn stacked(&self, step: &Step, waiting: usize) -> Option<usize> {
+    /// Whether what a step names is there.
+    fn has(&self, step: &Step) -> bool {
         match step {
-            Step::Keyword(keyword) => self.lists(*keyword).then_some(waiting + 1),
+            Step::Keyword(keyword) => self.lists(*keyword),
             Step::Phrase(words) => {
-                let begins = words.first().is_some_and(|(_, distance)| *distance == 0);
-                let fits = begins && words.len() <= PHRASE_MAX && words.iter().all(|word| self.lists(word.0));
-                fits.then_some(waiting + 1)
+                words.first().is_some_and(|(_, distance)| *distance == 0)
+                    && words.len() <= PHRASE_MAX
+                    && words.iter().all(|word| self.lists(word.0))
             }
-            Step::All => Some(waiting + 1),
-            Step::Not => (waiting >= 1).then_some(waiting),
-            Step::And | Step::Or => (waiting >= 2).then(|| waiting - 1),
+            Step::All | Step::Not | Step::And | Step::Or => true,
         }
     }
 

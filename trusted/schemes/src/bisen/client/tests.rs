@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::COLLECTION_NAME_BYTES_MAX;
-use super::super::message::{PAGE_HITS, Refused, Reply, Request, Setting, Settings};
+use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, Settings};
 use super::super::query::Step;
-use super::super::update::{DocumentChange, POSITION_MAX};
+use super::super::update::{Field, POSITION_MAX};
 use super::*;
 use arras_protocol::Blob;
+use arras_protocol::codec::{self, encoded_bytes};
 use arras_protocol::iee::{CLIENT_BYTES_MAX, IDENTITY_BYTES_MAX};
 
 #[test]
@@ -20,23 +21,29 @@ fn a_keyword_s_hash_is_that_of_its_collection() {
 #[test]
 fn what_goes_in_comes_out_and_operations_take_one_length() {
     let mut update = Update::new(7);
-    let facts = Facts { length: 9, visibility: 3, fields: [i64::MIN, -1, 0, i64::MAX] };
+    let facts = Facts { length: 9, visibility: 3, fields: [i64::MIN, -1, 0, i64::MAX].map(Field) };
     let slot = update.document(DocumentAction::NewPublished, DocumentName([4; 16]), facts).unwrap();
     let keyword = KeywordHash([5; 16]);
     let positions: Vec<u32> = (0..9).chain([POSITION_MAX]).collect();
     update.occurrences(slot, keyword, &positions).unwrap();
     assert_eq!(update.pair_count(), Update::pairs_for(positions.len()));
-    let length = update.pairs.len();
+    let additions = encoded_bytes(&update);
     update.delete(slot, keyword).unwrap();
-    assert_eq!(update.pairs.len(), length + PAIR_BYTES);
-    update.check().unwrap();
-    let pairs: Vec<Pair> = update.pairs().collect();
+    let deleted = encoded_bytes(&update) - additions;
+    let mut other = update.clone();
+    other.pair(&Pair { slot: 2047, keyword: KeywordHash([255; 16]), ..update.pairs[0] }).unwrap();
+    assert_eq!(encoded_bytes(&other), encoded_bytes(&update) + deleted);
+    assert!(update.is_bounded() && !other.is_bounded());
+    let update: Update = codec::decode(&codec::encode(&update)).unwrap();
+    let pairs = &update.pairs;
     let found = pairs.iter().flat_map(|pair| pair.metadata.positions(pair.operation));
     assert_eq!(found.collect::<Vec<_>>(), positions);
     assert_eq!(pairs[0].metadata.frequency(), 10);
     let document =
         DocumentChange { action: DocumentAction::NewPublished, name: DocumentName([4; 16]), facts };
-    assert_eq!(update.documents().collect::<Vec<_>>(), [document]);
+    assert_eq!(update.documents, [document]);
+    let plain = DocumentChange { action: DocumentAction::New, facts: Facts::default(), ..document };
+    assert_eq!(encoded_bytes(&plain), encoded_bytes(&document), "documents take one length");
 }
 
 #[test]
@@ -44,25 +51,26 @@ fn what_cannot_be_read_or_is_too_long_is_refused() {
     let mut update = Update::new(7);
     update.document(DocumentAction::Retire, DocumentName([4; 16]), Facts::default()).unwrap();
     update.delete(0, KeywordHash([1; 16])).unwrap();
-    for at in [0, 17] {
-        let mut broken = update.clone();
-        broken.pairs[at] = 9;
-        assert_eq!(broken.check(), Err(Unreadable::Malformed), "{at}");
+    let mut broken = update.clone();
+    broken.pairs[0].slot = 1;
+    assert!(!broken.is_bounded());
+    let bytes = codec::encode(&update);
+    let read = |bytes: &[u8]| codec::decode::<Update>(bytes);
+    assert_eq!(read(&bytes).as_ref(), Ok(&update));
+    assert!(read(&bytes[..bytes.len() - 1]).is_err() && read(&[&bytes[..], &[0]].concat()).is_err());
+    for at in 0..bytes.len() {
+        // No such operation, action or length.
+        let mut broken = bytes.clone();
+        broken[at] = 9;
+        assert!(read(&broken).map_or(true, |read| read != update), "{at}");
     }
-    let mut broken = update.clone();
-    broken.documents[0] = 0;
-    assert_eq!(broken.check(), Err(Unreadable::Malformed));
-    let mut broken = update.clone();
-    broken.pairs.pop();
-    assert_eq!(broken.check(), Err(Unreadable::Malformed));
     while update.pair_count() < PAIRS_MAX {
         update.delete(0, KeywordHash([1; 16])).unwrap();
     }
     assert!(update.delete(0, KeywordHash([1; 16])).is_err());
-    update.check().unwrap();
-    let record = update.pairs[..PAIR_BYTES].to_vec();
-    update.pairs.extend(record);
-    assert_eq!(update.check(), Err(Unreadable::TooLong("documents or pairs in a call")));
+    assert!(update.is_bounded());
+    update.pairs.push(update.pairs[0]);
+    assert!(!update.is_bounded());
 }
 
 #[test]
@@ -79,7 +87,7 @@ fn the_longest_update_and_page_fit() {
     assert!(bytes.len() + 64 <= CLIENT_BYTES_MAX, "{}", bytes.len());
     assert_eq!(Ask::decode(&bytes).unwrap(), ask);
     let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
-    let page = Page::new(std::iter::repeat_n(hit, PAGE_HITS), PAGE_HITS, u32::MAX, 9);
+    let page = Page::new(vec![hit; PAGE_HITS], PAGE_HITS, u32::MAX, 9);
     let answer = Answer { number: 1, reply: Reply::Found(page) };
     assert_eq!(Answer::decode(&answer.encode()).unwrap(), answer);
 }
@@ -88,7 +96,7 @@ fn the_longest_update_and_page_fit() {
 fn a_page_s_length_is_that_of_its_slots() {
     let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
     let encoded = |real: usize, matches, cursor| {
-        let page = Page::new(std::iter::repeat_n(hit, real), 100, matches, cursor);
+        let page = Page::new(vec![hit; real], 100, matches, cursor);
         assert_eq!((page.hits().count(), page.matches(), page.cursor()), (real, matches, cursor));
         Answer { number: 3, reply: Reply::Found(page) }.encode().len()
     };
@@ -108,13 +116,17 @@ fn searches_of_a_few_keywords_have_one_length() {
 
 #[test]
 fn overlong_names_and_lists_are_refused() {
-    let refused = |request: Request| request.check_bounds().unwrap_err();
+    let refused = |request: Request| assert!(!request.is_bounded(), "{request:?}");
     let name = "a".repeat(COLLECTION_NAME_BYTES_MAX + 1);
-    assert_eq!(refused(Request::Open(name)), Refused::Bound(Setting::Name));
-    assert_eq!(refused(Request::Open(String::new())), Refused::Bound(Setting::Name));
+    refused(Request::Open(name));
+    refused(Request::Open(String::new()));
+    assert!(Request::Open("a".repeat(COLLECTION_NAME_BYTES_MAX)).is_bounded());
     let identity = "a".repeat(IDENTITY_BYTES_MAX + 1);
-    assert_eq!(refused(Request::Revoke(identity)), Refused::Bound(Setting::Identity));
-    let settings = Settings { fields: 5, padding: Padding::None, profile: Blob::default() };
-    let request = Request::Create { name: "mail".into(), settings };
-    assert_eq!(refused(request), Refused::Bound(Setting::Fields));
+    refused(Request::Revoke(identity));
+    let settings = Settings { fields: 4, padding: Padding::None, profile: Blob::default() };
+    let create = |settings: Settings| Request::Create { name: "mail".into(), settings };
+    assert!(create(settings.clone()).is_bounded());
+    refused(create(Settings { fields: 5, ..settings.clone() }));
+    refused(create(Settings { padding: Padding::Fixed(0), ..settings.clone() }));
+    refused(create(Settings { profile: Blob(vec![0; PROFILE_BYTES_MAX + 1]), ..settings }));
 }

@@ -1,7 +1,7 @@
 //! What people are told of what the enclave refuses.
 
-use super::super::Unreadable;
-use super::super::message::{Refused, Setting, Tampering};
+use super::super::message::{Refused, Tampering};
+use super::Unreadable;
 use super::formulas::{Malformed, MalformedWhy};
 use std::error::Error;
 use std::fmt::{Display, Formatter, Result};
@@ -18,7 +18,9 @@ impl Display for Refused {
             Self::Field(field) => write!(f, "the collection has no field {field}"),
             Self::Update => f.write_str("the update cannot be read, or is out of bounds"),
             Self::Document(slot) => write!(f, "document {slot} of the update is not there, or comes twice"),
-            Self::Bound(setting) => write!(f, "{setting} is too long or out of bounds"),
+            Self::Bound => f.write_str(
+                "a name, a profile, a list or a setting is too long or out of bounds, or there are as many rights or collections as there may be",
+            ),
             Self::OtherSettings => f.write_str("the collection is there with other settings"),
             Self::Stale(revision) => {
                 write!(
@@ -40,21 +42,6 @@ impl Display for Refused {
             ),
             Self::Storage(how) => write!(f, "the storage is not to be trusted: {how}"),
         }
-    }
-}
-
-impl Display for Setting {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            Self::Name => "the collection's name",
-            Self::Profile => "the profile",
-            Self::Fields => "the number of fields",
-            Self::Padding => "the padding",
-            Self::Identity => "the identity",
-            Self::Groups => "the list of groups",
-            Self::Serial => "the certificate's serial number",
-            Self::Number => "the number of collections, grants, revoked certificates or rounds",
-        })
     }
 }
 

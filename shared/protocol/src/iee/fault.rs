@@ -1,12 +1,14 @@
-//! What ends the enclave: a host that breaks the interface, or a state that is not the newest.
+//! What ends the enclave: a host that breaks the interface, or a state that is not the newest. The enclave's process ends with its code,
+//! by which its host says what it was.
 
 /// Why the enclave goes no further. A fault is an attack or a loss of data; entries that a storage altered are the search's
-/// error ([`arras_schemes::bisen::message::Tampering`]) and no fault.
+/// error and no fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[repr(u8)]
 pub enum Fault {
     /// A message that does not decode, or is longer than its bound.
     #[error("the host sent what is not a message")]
-    Malformed,
+    Malformed = 16,
     /// An answer to nothing that was asked, a second answer, or one of another kind.
     #[error("the host answered what was not asked, or twice, or something else")]
     Unasked,
@@ -37,4 +39,46 @@ pub enum Fault {
     /// The enclave has ended before.
     #[error("the enclave has ended")]
     Ended,
+}
+
+impl Fault {
+    /// All of them, by code.
+    const ALL: [Self; 11] = [
+        Self::Malformed,
+        Self::Unasked,
+        Self::OutOfTurn,
+        Self::Memory,
+        Self::StateAltered,
+        Self::StateSetBack,
+        Self::CounterSetBack,
+        Self::Forked,
+        Self::Administrator,
+        Self::Authority,
+        Self::Ended,
+    ];
+
+    /// The code that a process ends with.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// From the code that a process ended with; none if that is another reason's.
+    #[must_use]
+    pub fn of_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| i32::from(fault.code()) == code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_comes_back_from_its_code() {
+        assert!(Fault::ALL.into_iter().all(|fault| Fault::of_code(fault.code().into()) == Some(fault)));
+        for other in [-1, 0, 1, 101, 16 + Fault::ALL.len() as i32] {
+            assert_eq!(Fault::of_code(other), None);
+        }
+    }
 }
