@@ -13,7 +13,8 @@ const PIECE_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 pub(super) struct Records<'f> {
     file: &'f dyn Medium,
     length: u64,
-    /// The piece that was read last, and where it begins.
+    /// The piece that was read last, and where it begins. Its room stays: giving it back and taking it again for each record leaves
+    /// the allocator with much that is free.
     piece: Vec<u8>,
     from: u64,
 }
@@ -38,7 +39,6 @@ impl<'f> Records<'f> {
         if at < self.from || at + bytes > self.from + self.piece.len() as u64 {
             let piece_bytes = bytes.max(PIECE_BYTES).min(self.length - at);
             self.piece.clear();
-            self.piece.shrink_to(PIECE_BYTES as usize);
             self.piece.resize(usize::try_from(piece_bytes).map_err(io::Error::other)?, 0);
             self.from = at;
             if let Err(failure) = self.file.read(at, &mut self.piece) {
