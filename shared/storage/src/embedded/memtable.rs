@@ -9,6 +9,12 @@
 //! frozen layer and in the engine is the same once it was merged, so that it does not matter which of them a view
 //! finds first.
 
+mod key;
+
+pub(super) use key::Key;
+
+use super::background;
+use super::filter::Filter;
 use super::wal::Mark;
 use crate::staged::Changes;
 use crate::{Direction, KeyRange, Table, selects_nothing};
@@ -19,9 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// Keys of this length or less lie within the map: comparing them follows no pointer.
-const INLINE_BYTES: usize = 32;
+use std::time::Duration;
 
 /// What an entry takes up in memory besides key and value, in bytes, about.
 const ENTRY_BYTES: usize = 160;
@@ -33,10 +37,15 @@ const CHANGES_AT_ONCE: usize = 256;
 const FIRST_ENTRIES: usize = 4;
 const MOST_ENTRIES: usize = 128;
 
+/// A layer of so many bytes is given back by a thread of its own.
+const GIVEN_BACK_BESIDE: usize = 1 << 20;
+
+/// How often, and how long each time, that waits for views that still have it.
+const WAITS: usize = 1000;
+const WAIT: Duration = Duration::from_millis(2);
+
 /// A commit's place among those since the opening.
 type Sequence = u64;
-
-pub(super) type Key = SmallVec<[u8; INLINE_BYTES]>;
 
 /// What commits made of a key, oldest first; none where it was removed.
 type Versions = SmallVec<[(Sequence, Option<Bytes>); 1]>;
@@ -44,10 +53,19 @@ type Versions = SmallVec<[(Sequence, Option<Bytes>); 1]>;
 type Entries = BTreeMap<Key, Versions>;
 
 /// Entries of all tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Layer {
     tables: RwLock<BTreeMap<Table, Entries>>,
     bytes: AtomicUsize,
+    /// Of the keys of all tables: most that are looked for are in no layer, and finding that out in a large map takes a
+    /// dozen looks at memory that is in no cache.
+    known: Filter,
+}
+
+impl Default for Layer {
+    fn default() -> Self {
+        Self::for_keys(0)
+    }
 }
 
 /// A part of a layer's keys: of the `of` parts of each table, of about the same size and in key order, the one with this
@@ -95,12 +113,28 @@ pub(super) fn bytes_of(key: &[u8], value: Option<&Bytes>) -> usize {
     ENTRY_BYTES + key.len() + value.map_or(0, Bytes::len)
 }
 
+/// Gives a layer back once no view has it: a reader or writer that was the last to have it would be held up.
+fn give_back(layer: Arc<Layer>) {
+    for _ in 0..WAITS {
+        if Arc::strong_count(&layer) == 1 {
+            break;
+        }
+        std::thread::sleep(WAIT);
+    }
+    drop(layer);
+}
+
 /// The newest version up to `sequence`, if there is one.
 fn visible(versions: &Versions, sequence: Sequence) -> Option<&Option<Bytes>> {
     versions.iter().rev().find(|(of, _)| *of <= sequence).map(|(_, value)| value)
 }
 
 impl Layer {
+    /// One whose filter is made for so many keys; it grows with more.
+    fn for_keys(keys: usize) -> Self {
+        Self { tables: RwLock::default(), bytes: AtomicUsize::new(0), known: Filter::new(keys as u64) }
+    }
+
     fn tables(&self) -> RwLockReadGuard<'_, BTreeMap<Table, Entries>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,8 +149,12 @@ impl Layer {
     }
 
     fn get(&self, table: Table, key: &[u8], sequence: Sequence) -> Option<Option<Bytes>> {
+        // What a view sees was added before it was opened.
+        if !self.known.may_hold(key) {
+            return None;
+        }
         let tables = self.tables();
-        visible(tables.get(&table)?.get(key)?, sequence).cloned()
+        visible(tables.get(&table)?.get(&Key::from_slice(key))?, sequence).cloned()
     }
 
     /// Hands a share of every table that has some of it to `take`.
@@ -134,13 +172,14 @@ impl Layer {
 
     /// Adds a version; those that nobody sees who sees at least `oldest` are dropped.
     fn put(&self, entries: &mut Entries, key: Key, version: (Sequence, Option<Bytes>), oldest: Sequence) {
-        let added = bytes_of(&key, version.1.as_ref());
+        let added = bytes_of(key.as_slice(), version.1.as_ref());
         let mut freed = 0;
+        self.known.add(key.as_slice());
         match entries.entry(key) {
             Entry::Vacant(entry) => drop(entry.insert(SmallVec::from_iter([version]))),
             Entry::Occupied(mut entry) => {
                 let kept = entry.get().iter().rposition(|(of, _)| *of <= oldest).unwrap_or(0);
-                let key_bytes = ENTRY_BYTES + entry.key().len();
+                let key_bytes = ENTRY_BYTES + entry.key().as_slice().len();
                 let versions = entry.get_mut();
                 freed = versions
                     .drain(..kept)
@@ -160,7 +199,7 @@ impl Layer {
         let Entry::Occupied(entry) = entries.entry(key.clone()) else { return };
         if entry.get().last().is_some_and(|(of, value)| *of == sequence && value.is_none()) {
             let (key, versions) = entry.remove_entry();
-            let freed = versions.iter().map(|(_, value)| bytes_of(&key, value.as_ref())).sum();
+            let freed = versions.iter().map(|(_, value)| bytes_of(key.as_slice(), value.as_ref())).sum();
             self.bytes.fetch_sub(freed, Ordering::AcqRel);
         }
     }
@@ -248,9 +287,12 @@ impl Memtable {
                     let key = Key::from_vec(key);
                     let is_forgettable = value.is_none()
                         && entries.contains_key(&key)
-                        && match frozen.as_ref().and_then(|(frozen, _)| frozen.get(table, &key, before)) {
+                        && match frozen
+                            .as_ref()
+                            .and_then(|(frozen, _)| frozen.get(table, key.as_slice(), before))
+                        {
                             Some(below) => below.is_none(),
-                            None => !is_below(table, &key),
+                            None => !is_below(table, key.as_slice()),
                         };
                     if is_forgettable {
                         removed.push_back((sequence, table, key.clone()));
@@ -273,14 +315,20 @@ impl Memtable {
     pub(super) fn freeze(&self, mark: Mark) {
         let mut shown = self.shown_mut();
         if shown.frozen.is_none() && shown.active.bytes.load(Ordering::Acquire) > 0 {
-            shown.frozen = Some((std::mem::take(&mut shown.active), mark));
+            // The next one will be about as large.
+            let next = Arc::new(Layer::for_keys(shown.active.keys()));
+            shown.frozen = Some((std::mem::replace(&mut shown.active, next), mark));
             locked(&self.removed).clear();
         }
     }
 
     /// The engine has all of the frozen layer.
     pub(super) fn merged(&self) {
-        self.shown_mut().frozen = None;
+        // No longer than that: giving all of it back takes a tenth of a second.
+        let frozen = self.shown_mut().frozen.take();
+        if let Some((layer, _)) = frozen.filter(|(layer, _)| layer.bytes() >= GIVEN_BACK_BESIDE) {
+            let _begun = background::begin("arras-free", move || give_back(layer));
+        }
     }
 }
 
@@ -359,17 +407,15 @@ impl Cursor<'_> {
 
     /// Looks at the next entries.
     fn look(&mut self) {
-        fn borrow(bound: &Bound<Key>) -> Bound<&[u8]> {
-            bound.as_ref().map(Key::as_slice)
-        }
         let tables = self.layer.tables();
-        let range = (borrow(&self.range.0), borrow(&self.range.1));
-        let entries = tables.get(&self.table).filter(|_| !selects_nothing(&range));
+        let range = (self.range.0.as_ref(), self.range.1.as_ref());
+        let is_empty = selects_nothing(&(range.0.map(Key::as_slice), range.1.map(Key::as_slice)));
+        let entries = tables.get(&self.table).filter(|_| !is_empty);
         let Some(entries) = entries else {
             self.is_over = true;
             return;
         };
-        let entries = entries.range::<[u8], _>(range);
+        let entries = entries.range::<Key, _>(range);
         let (mut looked, mut last) = (0, None);
         let mut see = |(key, versions): (&Key, &Versions)| {
             if let Some(value) = visible(versions, self.sequence) {

@@ -72,7 +72,7 @@ impl Entry {
     }
 
     fn bytes(&self) -> usize {
-        ENTRY_BYTES + self.key.len() + self.value.len()
+        ENTRY_BYTES + self.key.as_slice().len() + self.value.len()
     }
 }
 

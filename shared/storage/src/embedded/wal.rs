@@ -18,11 +18,14 @@
 //! random name, which is part of the engine's state and of every record: what is left over of other rounds, or looks like a
 //! record, is none of this one, and a log that is ahead of the engine's file is refused.
 
+mod records;
+
 use super::Sizes;
 use super::checked::Medium;
 use super::filters::ABSENT_MIN;
 use super::places;
 use crate::{Changes, StorageError, Table};
+use records::Records;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -157,6 +160,11 @@ impl Header {
         bytes
     }
 
+    /// Where the next record begins if this one begins there.
+    fn end(&self, at: u64) -> u64 {
+        at.saturating_add((HEADER_BYTES + self.body_bytes) as u64).next_multiple_of(ALIGNMENT as u64)
+    }
+
     /// Of the bytes at the start of `bytes`, if they are a header.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (content, sum) = bytes.get(..HEADER_BYTES)?.split_last_chunk::<4>()?;
@@ -287,38 +295,36 @@ impl WriteAheadLog {
         mut replay: impl FnMut(&[Logged<'_>], Mark) -> Result<(), StorageError>,
     ) -> Result<Self, StorageError> {
         let failed = |error| super::environment(&error);
-        let bytes = read_whole(&*file).map_err(failed)?;
-        refuse_ahead(&bytes, marked)?;
-        let mut last = None;
-        let mut end = usize::try_from(marked.start).unwrap_or(usize::MAX);
-        while let Some((at, header, body)) = next_record(&bytes, end, marked, last)? {
+        let mut records = Records::of(&*file).map_err(failed)?;
+        records.refuse_ahead(marked)?;
+        let (mut last, mut end) = (None, marked.start);
+        while let Some((at, header)) = records.next(end, marked, last)? {
             let mut changes = Vec::new();
-            decode(body, &mut |change| changes.push(change))
+            decode(records.body(at, &header)?, &mut |change| changes.push(change))
                 .ok_or_else(|| damaged("a record does not parse"))?;
-            let next = (at + HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT);
-            replay(&changes, Mark { number: header.last, start: next as u64, ..marked })?;
+            let next = header.end(at);
+            replay(&changes, Mark { number: header.last, start: next, ..marked })?;
             (last, end) = (Some((at, next, header.last)), next);
         }
         let number = last.map_or(marked.number, |(_, _, last)| last.max(marked.number));
-        refuse_later(&bytes, Mark { number, ..marked })?;
+        records.refuse_later(Mark { number, ..marked })?;
         if let Some((from, to, _)) = last
-            && let Some(record) = bytes.get(from..to)
+            && let Some(record) = records.bytes(from, to - from).map_err(failed)?
         {
             // A sync of it may have failed, and what was read be in memory alone.
-            file.write(from as u64, record).map_err(failed)?;
+            file.write(from, record).map_err(failed)?;
             file.sync_data().map_err(failed)?;
         }
         // Its round goes on until the engine has named another.
-        let end = end as u64;
         let lap = u64::from(end < marked.start);
-        let reached = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        let (reached, length) = (records.reached().map_err(failed)?, records.length());
         Ok(Self {
             file,
             end,
             lap,
             tail: Place { at: marked.start, lap: 0 },
             reached,
-            length: bytes.len() as u64,
+            length,
             committed: Mark { number, ..marked },
             durable: number,
             pending: Some(Default::default()),
@@ -487,89 +493,6 @@ impl WriteAheadLog {
         (self.length, self.reached) = (0, 0);
         self.file.sync_data()
     }
-}
-
-/// All of it, as the device has it.
-fn read_whole(file: &dyn Medium) -> io::Result<Vec<u8>> {
-    file.forget_cached()?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(io::Error::other)?];
-    file.read(0, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// The record at `at`, if there is a whole one.
-fn record_at(bytes: &[u8], at: usize) -> Option<(Header, &[u8])> {
-    let bytes = bytes.get(at..)?;
-    let header = Header::decode(bytes)?;
-    let body = bytes.get(HEADER_BYTES..)?.get(..header.body_bytes)?;
-    (header.first <= header.last && crc32fast::hash(body) == header.body_sum).then_some((header, body))
-}
-
-/// Where a record begins, its header and its body.
-type Record<'a> = (usize, Header, &'a [u8]);
-
-/// The next record that a state of the engine lacks: behind `last`, which begins and ends there and has this number,
-/// at `at` or, where the log came to its file's end, at the beginning.
-fn next_record(
-    bytes: &[u8],
-    at: usize,
-    marked: Mark,
-    last: Option<(usize, usize, Number)>,
-) -> Result<Option<Record<'_>>, StorageError> {
-    let number = last.map_or(marked.number, |(_, _, number)| number);
-    for at in [at, 0] {
-        let Some((header, body)) = record_at(bytes, at) else { continue };
-        // What is left of before has a lower number.
-        if header.round != marked.round || header.last <= number {
-            continue;
-        }
-        let follows = match last {
-            Some(_) => header.first == number.saturating_add(1),
-            // The engine may have relaxed commits that the log has only behind its mark.
-            None => header.first <= number.saturating_add(1),
-        };
-        if follows {
-            return Ok(Some((at, header, body)));
-        }
-        if last.is_none() {
-            return Err(damaged("it begins after what the file holds"));
-        }
-    }
-    Ok(None)
-}
-
-/// Refuses a log that begins with records of another round, of which one holds what the file does not: the file is older.
-fn refuse_ahead(bytes: &[u8], marked: Mark) -> Result<(), StorageError> {
-    let (mut at, mut before) = (0, None::<Header>);
-    while let Some((header, body)) = record_at(bytes, at)
-        && header.round != marked.round
-        && before.is_none_or(|before| {
-            header.round == before.round && Some(header.first) == before.last.checked_add(1)
-        })
-    {
-        if header.last > marked.number {
-            return Err(damaged(
-                "it goes on from a later state of the file; if that was restored alone, remove the log beside it",
-            ));
-        }
-        at = (at + HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT);
-        before = Some(header);
-    }
-    Ok(())
-}
-
-/// Refuses a log with a record of after the commit that follows `last`: that one was synced before it, and is not there.
-fn refuse_later(bytes: &[u8], last: Mark) -> Result<(), StorageError> {
-    let is_later =
-        |header: Header| header.round == last.round && header.first > last.number.saturating_add(1);
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes.get(at..).and_then(Header::decode).is_some_and(is_later) {
-            return Err(damaged("a record is missing before one that is there"));
-        }
-        at += ALIGNMENT;
-    }
-    Ok(())
 }
 
 /// A name that no other round has.
