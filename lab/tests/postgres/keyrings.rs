@@ -97,8 +97,9 @@ async fn an_id_that_was_edited_is_refused_and_the_old_one_works_again() {
         client.batch_execute("INSERT INTO p VALUES (1, 'x', 5) ON CONFLICT (a) DO NOTHING").await.unwrap();
     }
     // Ids that changed places, and another type.
-    let swapped =
-        edited.replace("5f0c9d3e21b7a846", "91b6c0d2ee4f7a35").replace("91b6c0d2ee4f7a36", "5f0c9d3e21b7a846");
+    let swapped = edited
+        .replace("5f0c9d3e21b7a846", "91b6c0d2ee4f7a35")
+        .replace("91b6c0d2ee4f7a36", "5f0c9d3e21b7a846");
     let typed = SCHEMA.replace("\"integer\"", "\"bigint\"");
     for (schema, column) in [(swapped, "public.p.a"), (typed, "public.p.n")] {
         std::fs::write(&file, schema).unwrap();
@@ -184,6 +185,8 @@ async fn a_check_follows_its_column_and_goes_with_it() {
     std::fs::write(&file, SCHEMA.replace("5f0c9d3e21b7a846", "5f0c9d3e21b7a847")).unwrap();
     let said = first.refused_start(&server, "postgres");
     assert!(said.contains("public.p.n") && !said.contains("public.p.a"), "{said}");
+    std::fs::write(&file, SCHEMA).unwrap();
+    first.killed_and_restarted(&server, "postgres");
     let kept = "SELECT count(*) FROM arras.column_check";
     assert_eq!(direct.query_one(kept, &[]).await.unwrap().get::<_, i64>(0), 2);
 }
@@ -200,10 +203,11 @@ async fn rows_without_a_check_are_taken_by_who_can_open_them() {
     let mut second = Dev::start(&server, "other", SCHEMA);
     let before = connect(&second.uri("other")).await;
     before.batch_execute("SELECT count(*) FROM pg_catalog.pg_class").await.unwrap();
-    let dump = first.directory().join("dump.sql");
+    let dump = server.socket_folder().join("dump.sql");
     let mut run = server.command("pg_dump");
     run.args(["-t", "p", "-f", dump.to_str().unwrap(), &server.uri("postgres")]);
-    assert!(outputs(run).0);
+    let (ended, said, errors) = outputs(run);
+    assert!(ended, "{said} {errors}");
     let mut run = server.command("psql");
     run.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump.to_str().unwrap(), &server.uri("other")]);
     let (ended, said, errors) = outputs(run);

@@ -10,6 +10,7 @@ mod order;
 mod reading;
 
 pub use check::KeyCheck;
+pub(crate) use check::of_other_keys;
 use doubt::Doubt;
 pub use doubt::{Tables, Taken};
 pub(crate) use order::CIPHERTEXT_KEY_BYTES;

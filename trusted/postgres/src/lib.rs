@@ -8,6 +8,7 @@
 mod access;
 mod cancel;
 pub mod catalog;
+pub mod checks;
 mod codec;
 pub mod column_type;
 pub mod copy;

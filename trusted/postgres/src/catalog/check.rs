@@ -125,12 +125,10 @@ impl Catalog {
 
     /// Encrypted columns that have a check: schema, table and column, and the check.
     pub(crate) fn checked(&self) -> impl Iterator<Item = ([&str; 3], &KeyCheck)> {
-        self.tables().flat_map(|table| {
-            let column = |column: &'_ super::Column| column.encryption.as_ref()?.check.as_ref().map(|_| ());
-            table.columns.iter().filter(move |one| column(one).is_some()).filter_map(|one| {
-                let check = one.encryption.as_ref()?.check.as_ref()?;
-                Some(([table.schema.as_str(), table.name.as_str(), one.name.as_str()], check))
-            })
+        let columns = self.tables().flat_map(|table| table.columns.iter().map(move |column| (table, column)));
+        columns.filter_map(|(table, column)| {
+            let check = column.encryption.as_ref()?.check.as_ref()?;
+            Some(([table.schema.as_str(), table.name.as_str(), column.name.as_str()], check))
         })
     }
 
@@ -163,7 +161,7 @@ impl Catalog {
 
     /// Has statements refused that may name a table.
     pub(crate) fn refuse(&mut self, table: (String, String), why: SqlError) {
-        self.sensitive = self.sensitive.with([table.1.clone()]);
+        self.sensitive = self.sensitive.clone().with([table.1.clone()]);
         self.misfits.entry(table).or_insert(why);
     }
 }
@@ -177,7 +175,9 @@ mod tests {
 
     /// As a function under a key, which is given.
     fn check(schema: &str, key: u8) -> KeyCheck {
-        let schema = Schema::parse(&format!("[tables.t]\nc = {{ id = \"0000000000000001\", {schema} }}"), "s").unwrap();
+        let schema =
+            Schema::parse(&format!("[tables.t]\nc = {{ id = \"0000000000000001\", {schema} }}"), "s")
+                .unwrap();
         let random = |bound: &[&[u8]]| {
             let mut out = [key; BYTES];
             let bytes = bound.iter().flat_map(|part| part.iter().chain(&[0xff]));

@@ -105,7 +105,9 @@ impl Catalog {
                 }
             }
         }
-        Self { shown, keeps_checks, of_rows, ..Self::new(schema, found) }.with_misfits(misfits).with_views_of(views)
+        Self { shown, keeps_checks, of_rows, ..Self::new(schema, found) }
+            .with_misfits(misfits)
+            .with_views_of(views)
     }
 }
 
