@@ -7,9 +7,9 @@
 
 use crate::catalog::{KeyCheck, of_other_keys};
 use crate::error::SqlError;
-use crate::mope::{Connections, Snapshot, failure};
 use crate::schema::Schema;
 use crate::text::quoted;
+use crate::{Connections, Snapshot, failure};
 use arras_protocol::ChannelError;
 use arras_service::columns::Columns;
 use std::time::Duration;

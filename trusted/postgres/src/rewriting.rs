@@ -3,13 +3,12 @@
 mod changes;
 mod parts;
 
-use crate::Freshness;
 use crate::catalog::Catalog;
 use crate::checks::{self, Patience};
 use crate::error::SqlError;
-use crate::mope::Connections;
 use crate::room::{MessageRoom, Room, Share};
 use crate::schema::Schema;
+use crate::{Connections, Freshness};
 use arras_service::columns::Columns;
 use changes::Changes;
 use parts::parts;
