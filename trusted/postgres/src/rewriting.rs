@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Longest message that is held whole, to be changed, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -30,6 +31,8 @@ const KEPT_BYTES_MIN: usize = 64 * 1024 * 1024;
 
 /// A session waits so long for columns of which nothing is kept.
 const CHECKED: Patience = Patience { lock: Duration::from_millis(100), look: Duration::from_secs(1) };
+/// And so long for all of them.
+const CHECKED_ALL: Duration = Duration::from_secs(10);
 /// For so long what cannot be read is not tried again.
 const UNREAD: Duration = Duration::from_secs(60);
 
@@ -104,8 +107,9 @@ impl Rewriting {
         if is_known(&unread.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Vec::new();
         }
-        match checks::enter(connections, &self.schema, &*self.columns, CHECKED).await {
-            Ok(looked) => {
+        let looked = checks::enter(connections, &self.schema, &*self.columns, CHECKED);
+        match timeout(CHECKED_ALL, looked).await {
+            Ok(Ok(looked)) => {
                 if !looked.unread.is_empty() {
                     let columns = looked.unread.join(", ");
                     tracing::warn!(%columns, "under which keys columns were made is not known: their values cannot be read");
@@ -113,8 +117,15 @@ impl Rewriting {
                 }
                 looked.misfits
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "under which keys columns were made could not be looked at; tried again");
+                Vec::new()
+            }
+            Err(_) => {
+                tracing::warn!(
+                    "under which keys columns were made could not be looked at in time; tried again"
+                );
+                *unread.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), missing));
                 Vec::new()
             }
         }

@@ -11,7 +11,7 @@ const BYTES: usize = 16;
 
 /// What the database keeps of a column: pseudo-random bytes under a key of the column's own, of what decides its ciphertexts. Names
 /// of tables and columns do not: what is kept is kept with the column, whatever it is called.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCheck {
     /// Of its sealed values.
     pub sealed: [u8; BYTES],
@@ -20,14 +20,6 @@ pub struct KeyCheck {
     /// Of its terms of order, if it has any.
     pub order: Option<[u8; BYTES]>,
 }
-
-impl PartialEq for KeyCheck {
-    fn eq(&self, other: &Self) -> bool {
-        self.standing(other) == Standing::Own
-    }
-}
-
-impl Eq for KeyCheck {}
 
 /// How a column stands to what is kept of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
