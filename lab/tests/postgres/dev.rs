@@ -93,8 +93,13 @@ impl Dev {
 
     /// Another proxy with the same keys, and a record of orders of its own.
     pub(crate) fn beside(&self, server: &PrivatePostgres, database: &str) -> Beside {
-        let path = self.directory().join("beside.toml");
-        std::fs::write(&path, self.configuration(server, database, "beside-heads")).unwrap();
+        self.beside_named(server, database, "beside")
+    }
+
+    /// One of several.
+    pub(crate) fn beside_named(&self, server: &PrivatePostgres, database: &str, name: &str) -> Beside {
+        let path = self.directory().join(format!("{name}.toml"));
+        std::fs::write(&path, self.configuration(server, database, &format!("{name}-heads"))).unwrap();
         let mut command = Command::new(executable("arras"));
         command
             .arg("proxy")

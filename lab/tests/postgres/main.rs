@@ -18,6 +18,7 @@ mod finer;
 mod given;
 mod held;
 mod history;
+mod keyrings;
 mod killed;
 mod late;
 mod layouts;

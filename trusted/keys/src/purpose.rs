@@ -13,6 +13,7 @@
 //! |-- Column(id)                          one a column of a SQL table; id is the 8 bytes that the schema file gives it
 //! |   |-- ColumnSeal                      AEAD of the column's values
 //! |   |-- ColumnEquality                  deterministic tag of a value: the term that equal values share
+//! |   |-- ColumnCheck                     PRF: what the database keeps, by which another key or id is noticed
 //! |   `-- what an index of the column's order has below, by its scheme
 //! `-- Index(id)                           one an index; id is the index's random 8 bytes
 //!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
@@ -79,6 +80,8 @@ pub enum Purpose<'a> {
     CollectionValuesSeal,
     /// From a root, with the column's id.
     Column(&'a [u8; 8]),
+    /// From `Column`. All 32 bytes are used.
+    ColumnCheck,
     /// From `Column`. All 32 bytes are used (AES-SIV takes two AES-128 keys).
     ColumnEquality,
     /// From `Column`.
@@ -152,6 +155,7 @@ impl<'a> Purpose<'a> {
             Self::CollectionRowId => ("collection row id", b""),
             Self::CollectionValuesSeal => ("collection values seal", b""),
             Self::Column(id) => ("column", id),
+            Self::ColumnCheck => ("column check", b""),
             Self::ColumnEquality => ("column equality", b""),
             Self::ColumnSeal => ("column seal", b""),
             Self::Index(id) => ("index", id),

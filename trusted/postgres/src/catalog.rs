@@ -4,10 +4,13 @@
 //! An encrypted column `c` is stored as its sealed value, a `bytea` of the same name, and beside it the terms that its
 //! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, by which they are ordered ([`Order::kind`]).
 
+mod check;
 mod doubt;
 mod order;
 mod reading;
 
+pub use check::KeyCheck;
+pub(crate) use check::of_other_keys;
 use doubt::Doubt;
 pub use doubt::{Tables, Taken};
 pub(crate) use order::CIPHERTEXT_KEY_BYTES;
@@ -45,6 +48,8 @@ pub struct Catalog {
     doubted: Doubt,
     /// Are there views of the catalogue without terms ([`crate::shown`])?
     shown: bool,
+    /// Does the database keep checks of columns ([`crate::checks`])?
+    keeps_checks: bool,
     /// Functions that take a row: `t.f` may be `f(t)`.
     of_rows: BTreeSet<String>,
     /// Names of relations that were there, or are declared.
@@ -314,6 +319,8 @@ pub struct Encryption {
     pub order: Option<Order>,
     /// May its values be summed in the proxy?
     pub sum: bool,
+    /// What the database keeps of it, by which another key or id is noticed; none where no keys are.
+    pub check: Option<KeyCheck>,
 }
 
 impl Encryption {

@@ -8,6 +8,7 @@
 mod access;
 mod cancel;
 pub mod catalog;
+pub mod checks;
 mod codec;
 pub mod column_type;
 pub mod copy;
@@ -38,7 +39,10 @@ pub mod values;
 pub use access::{Acceptor, Access, Users};
 pub use catalog::Catalog;
 pub use error::SqlError;
-use mope::{Dial, Dialled, Duplex, Freshness, Question, Settings, hold_statement, is_holding, is_named_in};
+use mope::{
+    Connections, Dial, Dialled, Duplex, Freshness, Question, Settings, Snapshot, failure, hold_statement,
+    is_holding, is_named_in,
+};
 pub use named::{Naming, Prepared};
 pub use plan::{Action, Planned};
 pub use rewrite::plan;

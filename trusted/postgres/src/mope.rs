@@ -21,6 +21,7 @@ mod summaries;
 mod tables;
 
 pub use bound::{Bound, Learned, LearnedLabels};
+pub(crate) use connections::failure;
 pub use connections::{Connections, Dial, Dialled, Duplex, Settings, lacks_room};
 pub use encoding::EncodingTurn;
 pub use examination::{Examination, Snapshot};
@@ -28,7 +29,7 @@ pub(crate) use freshness::Question;
 pub use freshness::{Freshness, FreshnessError, SetBack};
 pub use head_files::FileHeads;
 pub use heads::{Heads, Watched};
-pub use installation::{InstallError, Protocol, forget, install, register, store_in};
+pub use installation::{INSTALL_LOCK, InstallError, Protocol, forget, install, register, store_in};
 pub use installed::{Stored, lacking};
 pub use recent::Recent;
 pub(crate) use statements::{hold_statement, is_holding, is_named_in};

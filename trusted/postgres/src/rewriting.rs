@@ -3,17 +3,20 @@
 mod changes;
 mod parts;
 
-use crate::Freshness;
 use crate::catalog::Catalog;
+use crate::checks::{self, Patience};
 use crate::error::SqlError;
 use crate::room::{MessageRoom, Room, Share};
 use crate::schema::Schema;
+use crate::{Connections, Freshness};
 use arras_service::columns::Columns;
 use changes::Changes;
 use parts::parts;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Longest message that is held whole, to be changed, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -25,6 +28,13 @@ const UNCOUNTED_PARTS: usize = 4096;
 const READING_BYTES_MIN: usize = 128 * 1024 * 1024;
 /// Bytes that there are at least for what is kept.
 const KEPT_BYTES_MIN: usize = 64 * 1024 * 1024;
+
+/// A session waits so long for columns of which nothing is kept.
+const CHECKED: Patience = Patience { lock: Duration::from_millis(100), look: Duration::from_secs(1) };
+/// And so long for all of them.
+const CHECKED_ALL: Duration = Duration::from_secs(10);
+/// For so long what cannot be read is not tried again.
+const UNREAD: Duration = Duration::from_secs(60);
 
 /// What sessions share that rewrite statements.
 pub struct Rewriting {
@@ -43,6 +53,15 @@ pub struct Rewriting {
     /// Which of them.
     pub(crate) tables: Changes,
     freshness: Option<Arc<Freshness>>,
+    /// By which checks of columns are kept that have none.
+    checking: Option<Checking>,
+}
+
+/// How checks of columns are kept that have none.
+struct Checking {
+    connections: Arc<Connections>,
+    /// Columns whose values could not be read lately, and when.
+    unread: Mutex<Option<(Instant, Vec<[String; 3]>)>>,
 }
 
 impl Rewriting {
@@ -61,6 +80,7 @@ impl Rewriting {
             changes: AtomicU64::new(0),
             tables: Changes::default(),
             freshness: None,
+            checking: None,
         }
     }
 
@@ -68,6 +88,47 @@ impl Rewriting {
     #[must_use]
     pub fn watched(self, freshness: Arc<Freshness>) -> Self {
         Self { freshness: Some(freshness), ..self }
+    }
+
+    /// Has checks kept of columns that have none, over connections of the proxy's own.
+    #[must_use]
+    pub fn checked(self, connections: Arc<Connections>) -> Self {
+        Self { checking: Some(Checking { connections, unread: Mutex::default() }), ..self }
+    }
+
+    /// Looks at columns of which a session finds nothing kept: tables that are of other keys. What cannot be read, as its table is being
+    /// made or changed, is looked at again.
+    pub(crate) async fn enter_checks(&self, missing: Vec<[String; 3]>) -> Vec<checks::Misfit> {
+        let Some(Checking { connections, unread }) = &self.checking else { return Vec::new() };
+        let is_known = |known: &Option<(Instant, Vec<[String; 3]>)>| {
+            let lately = known.as_ref().filter(|(since, _)| since.elapsed() < UNREAD);
+            lately.is_some_and(|(_, known)| missing.iter().all(|one| known.contains(one)))
+        };
+        if is_known(&unread.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Vec::new();
+        }
+        let looked = checks::enter(connections, &self.schema, &*self.columns, CHECKED);
+        match timeout(CHECKED_ALL, looked).await {
+            Ok(Ok(looked)) => {
+                if !looked.unread.is_empty() {
+                    let columns = looked.unread.join(", ");
+                    tracing::warn!(%columns, "under which keys columns were made is not known: their values cannot be read");
+                    *unread.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), missing));
+                }
+                looked.misfits
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "under which keys columns were made could not be looked at; tried again");
+                Vec::new()
+            }
+            Err(_) => {
+                tracing::warn!(
+                    "under which keys columns were made could not be looked at in time; tried again"
+                );
+                *unread.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), missing));
+                Vec::new()
+            }
+        }
     }
 
     /// What says whether the database was set back.

@@ -18,7 +18,7 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, KeyCheck};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,6 +56,16 @@ impl Schema {
     #[must_use]
     pub fn column(&self, schema: &str, table: &str, column: &str) -> Option<&Arc<Encryption>> {
         self.tables.get(&(schema.to_owned(), table.to_owned()))?.get(column)
+    }
+
+    /// The schema with what the database is to keep of each column, by which another key or id is noticed.
+    #[must_use]
+    pub fn checked(mut self, check: impl Fn(&Encryption) -> KeyCheck) -> Self {
+        for column in self.tables.values_mut().flat_map(BTreeMap::values_mut) {
+            let check = Some(check(column));
+            Arc::make_mut(column).check = check;
+        }
+        self
     }
 
     /// Every encrypted column.

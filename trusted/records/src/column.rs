@@ -3,7 +3,7 @@
 //! *Parameters.* Values are sealed with AES-256-GCM-SIV under a key of the column's own, at a random nonce; associated data
 //! is the column's id. What is sealed begins with the version of the root that it was sealed under: the keyring's newest,
 //! while values of older ones still open. Equality terms are AES-SIV tags under the *oldest* root, as a term that changed
-//! with the keyring would not be equal to itself.
+//! with the keyring would not be equal to itself. A column's check is HKDF-SHA256 of a key of its own under the oldest root.
 //!
 //! *Leakage.* Sealed values: their lengths, which are one for a column whose type or declaration has a longest value, and
 //! show steps for one that has none ([`Padding`]); the version. Equality terms: which values of the columns that share a
@@ -15,6 +15,7 @@ mod tests;
 use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
+use arras_primitives::kdf::hkdf_sha256;
 use arras_schemes::padding::{pad, pad_in_proportion, unpad};
 use arras_schemes::random::{Randomness, SYSTEM};
 use arras_service::columns::{ColumnKeys, Declared, Padding};
@@ -28,6 +29,21 @@ use zeroize::Zeroizing;
 const VERSION_BYTES: usize = 4;
 /// What lengths are rounded up to where they have no limit.
 const STEP: usize = 32;
+
+/// Salt of checks.
+const CHECK_SALT: &[u8] = b"arras column check 1";
+/// Bytes of a check.
+pub const COLUMN_CHECK_BYTES: usize = 16;
+
+/// What the database keeps of a column, by which it is noticed that other keys are used for it: pseudo-random, of a key of the
+/// column's own under the keyring's oldest root, and of what it is bound to.
+#[must_use]
+pub fn column_check(root: &Key, column: &[u8; 8], bound: &[&[u8]]) -> [u8; COLUMN_CHECK_BYTES] {
+    let key = root.child(Purpose::Column(column)).child(Purpose::ColumnCheck);
+    let mut check = [0; COLUMN_CHECK_BYTES];
+    hkdf_sha256(key.expose(), CHECK_SALT, bound, &mut check);
+    check
+}
 
 /// Seals and opens the values of one column.
 pub struct ColumnSealer {

@@ -5,6 +5,6 @@ pub mod column;
 pub mod column_order;
 pub mod document;
 
-pub use column::{ColumnSealer, ColumnSealers};
+pub use column::{COLUMN_CHECK_BYTES, ColumnSealer, ColumnSealers, column_check};
 pub use column_order::{ColumnOrder, TermScheme};
 pub use document::{DocumentSealer, IndexTerms, NotStorable, OpenDocument};

@@ -16,7 +16,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     let (first, second) = tokio::join!(install(&mut one), install(&mut other));
     let mut found = [first.unwrap(), second.unwrap()];
     found.sort_unstable();
-    assert_eq!(found, [0, 8]);
+    assert_eq!(found, [0, 9]);
     let column = Column::from(COLUMN);
     register(&one, column, Protocol::Mope).await.unwrap();
     register(&other, column, Protocol::Mope).await.unwrap();
@@ -24,7 +24,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
         assert!(register(&other, column, another).await.is_err());
     }
     // What was registered before keys of rows were known stays what it is.
-    let before = "DROP TABLE arras.mark CASCADE; ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
+    let before = "DROP TABLE arras.mark, arras.column_check; ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
     one.batch_execute(before).await.unwrap();
     assert_eq!(install(&mut one).await.unwrap(), 5);
     register(&one, column, Protocol::Mope).await.unwrap();
@@ -32,7 +32,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     register(&one, hiding, Protocol::FrequencyHiding).await.unwrap();
     assert!(register(&one, hiding, Protocol::Stope).await.is_err());
     one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
-    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 8 })));
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 9 })));
 }
 
 #[tokio::test]
@@ -51,6 +51,9 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
     let code = |error: tokio_postgres::Error| error.code().cloned();
     let denied = Some(SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(code(store_in(&app, column, "foreign_one", "l").await.unwrap_err()), denied);
+    let check = "SELECT arras.check_column($1::text::regclass, 'l', true, '\\x00', NULL, NULL)";
+    assert_eq!(code(app.execute(check, &[&"foreign_one"]).await.unwrap_err()), denied);
+    app.execute(check, &[&"own"]).await.unwrap();
     app.execute("SELECT arras.mope_hold($1)", &[&column.number()]).await.unwrap();
     let unknown = app.query("SELECT arras.mope_order($1, 'x')", &[&column.number()]).await.unwrap_err();
     assert_eq!(unknown.code().map(SqlState::code), Some("40001"));
@@ -67,6 +70,7 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         "mope_left",
         "installation",
         "mark",
+        "column_check",
     ];
     for table in tables {
         let reading = app.query(&format!("SELECT * FROM arras.{table}"), &[]).await.unwrap_err();
@@ -80,8 +84,9 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         allowed.join(" "),
         "arras.any_of(bytea) arras.bclo_greatest(bytea,bytea) arras.bclo_least(bytea,bytea) \
         arras.bytes_larger(bytea,bytea) arras.bytes_max(bytea) arras.bytes_min(bytea) arras.bytes_smaller(bytea,bytea) \
-        arras.clww_between(bytea,bytea,bytea) arras.clww_compare(bytea,bytea) arras.clww_greater(bytea[],bytea,bytea) \
+        arras.check_column(regclass,name,boolean,bytea,bytea,bytea) arras.clww_between(bytea,bytea,bytea) arras.clww_compare(bytea,bytea) arras.clww_greater(bytea[],bytea,bytea) \
         arras.clww_greatest(bytea,bytea) arras.clww_least(bytea,bytea) arras.clww_lesser(bytea[],bytea,bytea) \
+        arras.column_checks() \
         arras.lewi_wu_between(bytea,bytea,bytea) arras.lewi_wu_compare(bytea,bytea) arras.mark_of(bigint) \
         arras.mope_bound(bigint,bytea) arras.mope_forget(bigint,regclass,name) arras.mope_greatest(bytea,bigint) \
         arras.mope_hold(bigint[]) arras.mope_hold_snapshot(bigint[]) arras.mope_least(bytea,bigint) arras.mope_lock(bigint) \

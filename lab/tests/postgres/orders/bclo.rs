@@ -175,6 +175,8 @@ async fn what_is_no_ciphertext_of_the_value_is_found_and_another_scheme_is_refus
         )
     };
     let proxy = Dev::start(&server, "postgres", &declared("bclo"));
+    // Where there is a table under another keyring it would not start.
+    let other = Dev::start(&server, "postgres", &declared("mope"));
     let client = connect(&proxy.uri("postgres")).await;
     client
         .batch_execute(
@@ -210,7 +212,6 @@ async fn what_is_no_ciphertext_of_the_value_is_found_and_another_scheme_is_refus
     // A table says by which scheme its terms were made.
     let too_short = direct.batch_execute("UPDATE t SET \"level$ord\" = '\\x00'").await.unwrap_err();
     assert_eq!(too_short.code().unwrap().code(), "23514");
-    let other = Dev::start(&server, "postgres", &declared("mope"));
     let client = connect(&other.uri("postgres")).await;
     let refused = client.simple_query("SELECT level FROM t").await.unwrap_err();
     let refused = refused.as_db_error().unwrap();

@@ -10,6 +10,7 @@ fn column(kind: ColumnType) -> Encryption {
     let id = [1; 8];
     let max_bytes = Some(8);
     Encryption {
+        check: None,
         id,
         label: "t.c".into(),
         kind,

@@ -178,7 +178,7 @@ impl Writing<'_> {
 
 /// An error of PostgreSQL's own says that the statement came to nothing, but where it ends the connection: then it may say
 /// no more than that the answer is lost.
-pub(super) fn failure(error: &tokio_postgres::Error) -> ChannelError {
+pub(crate) fn failure(error: &tokio_postgres::Error) -> ChannelError {
     let Some(answer) = error.as_db_error() else {
         return ChannelError::Lost(chain(error));
     };

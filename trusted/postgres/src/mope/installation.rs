@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 8] = [
+pub(super) const STEPS: [&str; 9] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
@@ -15,12 +15,13 @@ pub(super) const STEPS: [&str; 8] = [
     include_str!("sql/rows_of_keys.sql"),
     include_str!("sql/groups.sql"),
     include_str!("sql/marks.sql"),
+    include_str!("sql/column_checks.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str =
     concat!(include_str!("sql/comparisons.sql"), include_str!("sql/functions.sql"));
-/// Two proxies that start at the same time install one after the other.
-const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283921)";
+/// Two proxies that start at the same time install one after the other: first in each transaction that does.
+pub const INSTALL_LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283921)";
 
 /// Why tables and functions are not there.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +83,7 @@ impl Protocol {
 /// [`InstallError`]; nothing was changed.
 pub async fn install(client: &mut Client) -> Result<usize, InstallError> {
     let transaction = client.transaction().await?;
-    transaction.batch_execute(LOCK).await?;
+    transaction.batch_execute(INSTALL_LOCK).await?;
     let found = match there(&transaction).await? {
         Some(found) => found,
         None => {

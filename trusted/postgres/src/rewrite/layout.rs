@@ -1,6 +1,7 @@
 //! Tables and indexes: an encrypted column becomes its sealed value and its terms.
 
 mod altered;
+mod checked;
 mod default;
 
 use super::analysis::{Analysis, Reference};
@@ -139,6 +140,7 @@ impl Analysis<'_> {
                 Some(encryption) => {
                     let unique = self.column_definition(column, &plain, &name, encryption, ", ")?;
                     self.beside_column(&text, &name, encryption, unique, &mut beside);
+                    self.check_column(&text, &name, encryption, (Some(!table.if_not_exists), &mut beside));
                 }
             }
         }
@@ -493,6 +495,7 @@ impl Analysis<'_> {
         let separator = if if_not_exists { ", ADD COLUMN IF NOT EXISTS " } else { ", ADD COLUMN " };
         let unique = self.column_definition(definition, last_part(table), &name, &encryption, separator)?;
         self.beside_column(table, &name, &encryption, unique, beside);
+        self.check_column(table, &name, &encryption, ((!if_not_exists).then_some(true), &mut *beside));
         if has_default(definition) {
             beside.after.extend(terms_without_default(table, &name, &encryption));
         }

@@ -236,7 +236,8 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
     let max_bytes = raw.max_bytes.as_ref().map(|bytes| *bytes.as_ref());
     let equality = wants_equality.map(|_| id);
     let sum = has(Operation::Sum).is_some();
-    let encryption = Encryption { id, label: label.to_owned(), kind, max_bytes, equality, order, sum };
+    let encryption =
+        Encryption { id, label: label.to_owned(), kind, max_bytes, equality, order, sum, check: None };
     if let (Some(order), Some(name)) = (order, &raw.order) {
         check_key(&encryption, order, name.span())?;
     }

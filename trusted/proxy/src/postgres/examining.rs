@@ -7,6 +7,7 @@ use super::{HEADS, Postgres, opening};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::{Catalog, Encryption};
+use arras_postgres::checks;
 use arras_postgres::examined::{self, Judge};
 use arras_postgres::mope::{
     self, Column, Connections, Examination, FileHeads, Freshness, FreshnessError, Heads, Protocol, Snapshot,
@@ -93,9 +94,10 @@ impl Examining {
         let connections = Arc::new(Connections::new(upstream.keeping(opening::DEADLINE, opening::PATIENCE)));
         let folder = postgres.heads.as_deref().unwrap_or(Path::new(HEADS));
         let heads: Arc<dyn Heads> = Arc::new(FileHeads::new(folder.to_path_buf()));
-        let columns: Vec<Arc<Encryption>> = schema.columns().cloned().collect();
         let roots: Vec<(u32, &Key)> =
             keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
+        let schema = Arc::new(opening::checked(Arc::unwrap_or_clone(schema), &roots));
+        let columns: Vec<Arc<Encryption>> = schema.columns().cloned().collect();
         let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
             .map_err(|error| Failure::Check(error.to_string()))?;
         let ordered = columns.iter().filter(|column| column.labels().is_some());
@@ -107,15 +109,19 @@ impl Examining {
         Ok(Self { schema, seen, keyed, snapshot, mark, upstream })
     }
 
-    /// The tables, if they fit the schema file.
+    /// The tables, if they fit the schema file, and their columns were made under the keyring's keys.
     ///
     /// # Errors
-    /// They do not.
+    /// They do not, or were not.
     pub(crate) async fn tables(&self) -> Result<Catalog, Failure> {
-        examined::tables(&self.snapshot, Arc::clone(&self.schema)).await.map_err(|error| match error {
+        let tables = examined::tables(&self.snapshot, Arc::clone(&self.schema)).await;
+        let tables = tables.map_err(|error| match error {
             ChannelError::Halted(said) => Failure::Check(said),
             other => failed(&other),
-        })
+        })?;
+        let looked = checks::examine(&self.snapshot, &self.schema, &self.keyed).await;
+        opening::not_of_other_keys(&looked.map_err(|error| failed(&error))?)?;
+        Ok(tables)
     }
 
     /// What is not there of what is installed; none if nothing was installed yet.

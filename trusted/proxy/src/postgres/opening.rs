@@ -4,9 +4,11 @@ use super::Postgres;
 use super::columns::{Encoder, KeyedColumns, Swept};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
-use arras_postgres::catalog::Encryption;
+use arras_postgres::catalog::{Encryption, KeyCheck};
+use arras_postgres::checks::{self, Looked};
 use arras_postgres::mope::{self, Column, Connections, FileHeads, Freshness, FreshnessError, Heads, Reach};
 use arras_postgres::{Rewriting, Schema, Upstream, shown};
+use arras_records::column_check;
 use arras_storage::private;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ const SWEEP: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_millis(500);
 /// Every so many looks are at all values, also those that a statement which was rolled back left behind.
 const SWEEPS_OF_NOTED: u32 = 120;
+/// So many columns of other keys are named: what is wrong with the rest is then wrong alike.
+const MISFITS_TOLD: usize = 8;
 
 /// What rewriting is opened from.
 pub(super) struct Asked<'a> {
@@ -51,24 +55,58 @@ pub(super) fn read(file: &Path) -> Result<Schema, Failure> {
 /// The schema file is wrong; the database cannot be reached, or is not to be used.
 pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     let Asked { schema, keyring, upstream, folder, memory_bytes } = asked;
-    let schema = read(schema)?;
+    let roots: Vec<(u32, &Key)> =
+        keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
+    let schema = checked(read(schema)?, &roots);
     let columns: Vec<Arc<Encryption>> = schema.columns().cloned().collect();
     let connections = Arc::new(Connections::new(upstream.keeping(DEADLINE, PATIENCE)));
     private::make_directory(folder).map_err(|source| Failure::Io { path: folder.into(), source })?;
     let freshness = Arc::new(install(&schema, &columns, &connections, folder).await?);
     let heads: Arc<dyn Heads> = Arc::new(FileHeads::new(folder.to_path_buf()));
-    let roots: Vec<(u32, &Key)> =
-        keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
     let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
         .map_err(|error| Failure::Check(error.to_string()))?;
-    tokio::spawn(Arc::clone(&freshness).keep(connections));
+    check(&connections, &schema, &keyed).await?;
+    tokio::spawn(Arc::clone(&freshness).keep(Arc::clone(&connections)));
     for encoder in keyed.ordered() {
         tokio::spawn(async move { encoder.enter_owed().await });
     }
     for encoder in keyed.swept() {
         tokio::spawn(sweep(encoder));
     }
-    Ok(Arc::new(Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes).watched(freshness)))
+    let rewriting = Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes);
+    Ok(Arc::new(rewriting.watched(freshness).checked(connections)))
+}
+
+/// The schema with what the database is to keep of each column under these roots, the oldest first.
+pub(super) fn checked(schema: Schema, roots: &[(u32, &Key)]) -> Schema {
+    let Some((_, root)) = roots.first() else { return schema };
+    schema.checked(|column| KeyCheck::of(column, |bound| column_check(root, &column.id, bound)))
+}
+
+/// Compares the columns that are there with what the database keeps of them.
+async fn check(connections: &Connections, schema: &Schema, keyed: &KeyedColumns) -> Result<(), Failure> {
+    let looked = checks::enter(connections, schema, keyed, checks::PATIENCE).await;
+    let looked =
+        looked.map_err(|error| Failure::Check(format!("the columns' keys cannot be looked at: {error}")))?;
+    if !looked.unread.is_empty() {
+        let columns = looked.unread.join(", ");
+        tracing::warn!(%columns, "under which keys columns were made is not known: their values cannot be read");
+    }
+    not_of_other_keys(&looked)
+}
+
+/// # Errors
+/// Columns are of other keys.
+pub(super) fn not_of_other_keys(looked: &Looked) -> Result<(), Failure> {
+    let told: Vec<String> =
+        looked.misfits.iter().take(MISFITS_TOLD).map(|(_, error)| error.message.clone()).collect();
+    let Some((_, first)) = looked.misfits.first() else { return Ok(()) };
+    let hint = first.hint.as_deref().unwrap_or_default();
+    let more = match looked.misfits.len() - told.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    Err(Failure::Check(format!("{}{more}. {hint}", told.join("; "))))
 }
 
 /// Makes the tables and functions that orders need, and the views that show the catalogue as applications see it; the proxy's
@@ -95,6 +133,7 @@ async fn install(
         error => unusable(error.to_string()),
     })?;
     for made in [shown::INSTALL.to_owned(), shown::declare(schema)] {
+        let made = format!("{}; {made}", mope::INSTALL_LOCK);
         client.batch_execute(&made).await.map_err(|error| {
             let said =
                 error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());

@@ -2,6 +2,7 @@
 
 use super::Requests;
 use crate::catalog::{COLUMNS, Catalog, Tables};
+use crate::checks;
 use crate::error::{SqlError, sqlstate};
 use crate::pipeline::Asked;
 use crate::plan::Planned;
@@ -149,10 +150,29 @@ impl Requests<'_> {
             self.sees_the_past |= !level.starts_with("read ");
             rows.remove(0);
         }
-        let catalog = Arc::new(self.rewriting.catalog(rows));
+        let mut catalog = self.rewriting.catalog(rows);
+        self.compare_checks(&mut catalog).await?;
+        let catalog = Arc::new(catalog);
         // Read in the snapshot of a transaction, it is of its time.
         let of = if self.sees_the_past && !is_outside { asked.min(self.changes.snapshot) } else { asked };
         self.catalog = Some(Known { asked, of, catalog });
+        Ok(())
+    }
+
+    /// Has statements refused on columns that were made under other keys.
+    async fn compare_checks(&mut self, catalog: &mut Catalog) -> Result<(), SqlError> {
+        if !catalog.keeps_checks() || catalog.checked().next().is_none() {
+            return Ok(());
+        }
+        let rows = self.ask(checks::ASK).await?;
+        let text =
+            |row: Vec<Option<String>>| row.into_iter().collect::<Option<Vec<String>>>()?.try_into().ok();
+        let kept: Vec<[String; 6]> = rows.into_iter().filter_map(text).collect();
+        let missing = catalog.compare_checks(&kept);
+        if !missing.is_empty() {
+            let misfits = self.rewriting.enter_checks(missing).await;
+            misfits.into_iter().for_each(|(table, wrong)| catalog.refuse(table, wrong));
+        }
         Ok(())
     }
 
