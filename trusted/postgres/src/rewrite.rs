@@ -12,6 +12,7 @@ mod edits;
 mod expression;
 mod fh_ope;
 mod filter;
+mod folded;
 mod foreseen;
 mod from;
 mod insert;
