@@ -152,13 +152,19 @@ async fn use_everything(client: &mut Client) -> String {
         .unwrap();
     let select = client.prepare("SELECT * FROM people WHERE name = $1 AND salary < $2").await.unwrap();
     client.query(&select, &[&"ComparedCanaryIguana", &SALARY]).await.unwrap();
+    let computed = format!(
+        "SELECT salary / {SALARY}, coalesce(name, 'NameCanaryXylophone') || city, balance + $1 FROM people"
+    );
+    let computed = client.prepare(&computed.replace("$1", &format!("$1::bigint - {BALANCE}"))).await.unwrap();
+    client.query(&computed, &[&SALARY]).await.unwrap();
     // What fails is told with its rows by the database.
     let mut errors = String::new();
     for wrong in [
         format!("INSERT INTO people VALUES {}", all.replacen("(1,", "(9,", 1)),
         format!("INSERT INTO people (id, salary, city) VALUES (10, {SALARY}, 'CityCanaryZeppelin')"),
         "UPDATE people SET name = 'NameCanaryXylophone' WHERE id = 2".to_owned(),
-        format!("SELECT salary / {SALARY} FROM people"),
+        format!("SELECT salary ^ {SALARY} FROM people"),
+        format!("SELECT salary * {SALARY} * {SALARY} FROM people"),
     ] {
         errors += &told(&client.simple_query(&wrong).await.unwrap_err());
     }

@@ -7,6 +7,7 @@ mod bound;
 mod canaries;
 mod canary;
 mod casts;
+mod computed;
 mod demo;
 mod dev;
 mod differential;

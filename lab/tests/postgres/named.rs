@@ -62,7 +62,10 @@ async fn a_cursor_gives_rows_in_every_direction_and_protocol() {
     assert_eq!(rows(&client, "FETCH ALL FROM h").await, texts(&[&["30"]]));
     client.batch_execute("CLOSE ALL").await.unwrap();
     assert_eq!(code(&client, "DECLARE b BINARY CURSOR WITH HOLD FOR SELECT name FROM people").await, "0A000");
-    assert_eq!(code(&client, "DECLARE b CURSOR WITH HOLD FOR SELECT name || 'x' FROM people").await, "0A000");
+    assert_eq!(
+        code(&client, "DECLARE b CURSOR WITH HOLD FOR SELECT initcap(name) FROM people").await,
+        "0A000"
+    );
 }
 
 #[tokio::test]
@@ -91,7 +94,7 @@ async fn prepared_statements_take_constants_and_show_the_server_none() {
     for (wrong, expected) in [
         ("EXECUTE s (1)", "42601"),
         ("EXECUTE s ('x', 'y')", "22P02"),
-        ("EXECUTE s (1 + 1, 'y')", "0A000"),
+        ("EXECUTE s (1 ^ 1, 'y')", "0A000"),
         ("EXPLAIN EXECUTE s (1, 'y')", "0A000"),
         ("CREATE TABLE copies AS EXECUTE s (1, 'y')", "0A000"),
         ("PREPARE s AS SELECT 1", "42P05"),

@@ -67,7 +67,7 @@ async fn rows_of_a_query_are_sealed_anew_in_both_protocols() {
     let copied =
         "INSERT INTO people SELECT id + 0, name, salary FROM people WHERE id < 5 ON CONFLICT DO NOTHING";
     assert_eq!(client.execute(copied, &[]).await.unwrap(), 0);
-    let copied = "INSERT INTO people (id, name) SELECT id + 698, name || '' FROM people WHERE id < 5 ON CONFLICT DO NOTHING";
+    let copied = "INSERT INTO people (id, name) SELECT id + 698, initcap(name) FROM people WHERE id < 5 ON CONFLICT DO NOTHING";
     assert_eq!(client.simple_query(copied).await.unwrap_err().code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
     let copied = "INSERT INTO people (id, salary) SELECT id + 698, salary FROM people WHERE id < 5 ON CONFLICT DO NOTHING";
     assert_eq!(client.execute(copied, &[]).await.unwrap(), 2);

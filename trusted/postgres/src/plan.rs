@@ -5,10 +5,13 @@
 //! each is computed from the client's parameters and constants. A session either sends the template with parameters
 //! ([`Rewritten::extended_text`]) or with the values written in ([`Rewritten::simple_text`]).
 
+mod derived;
+
 use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::named::Naming;
+pub use derived::{Called, Compared, Derived, DerivedExpression, DerivedPart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -238,49 +241,8 @@ pub enum Output {
     Sealed(Arc<Encryption>),
     /// A `bytea[]` of sealed values, which the proxy opens and folds into one.
     Fold(Fold, Arc<Encryption>),
-    /// A `bytea[]` of several such, an empty member between two, which the proxy computes with.
-    Summed(Arc<Summed>),
-}
-
-/// What the proxy computes of sums.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Summed {
-    /// What it is computed of, in the order in which it comes.
-    pub parts: Vec<SummedPart>,
-    /// How.
-    pub expression: SummedExpression,
-    /// The type of the result.
-    pub kind: ColumnType,
-    /// A column that is summed, for messages.
-    pub column: Arc<Encryption>,
-}
-
-/// A part of what is computed of sums.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SummedPart {
-    /// Sealed values, folded into one.
-    Fold(Fold, Arc<Encryption>),
-    /// A `bigint` that the server computes: its digits, or nothing for NULL.
-    Count,
-}
-
-/// An expression on sums.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SummedExpression {
-    /// The part of that position.
-    Part(usize),
-    /// A number in digits, of the type that they have.
-    Number(String),
-    /// Arithmetic as PostgreSQL's.
-    Arithmetic(Arithmetic, Box<SummedExpression>, Box<SummedExpression>),
-    /// With the other sign.
-    Negated(Box<SummedExpression>),
-    /// The first that is not NULL, in the type of all.
-    Coalesce(Vec<SummedExpression>),
-    /// Rounded, to so many digits behind the point.
-    Round(Box<SummedExpression>, Option<i32>),
-    /// Of another type.
-    Cast(Box<SummedExpression>, ColumnType),
+    /// A `bytea[]` of several parts, an empty member between two, which the proxy computes with.
+    Derived(Arc<Derived>),
 }
 
 /// What the proxy makes of several values of a column; NULL is left out, and what is left of nothing is NULL.

@@ -13,6 +13,7 @@ mod edits;
 mod expression;
 mod fh_ope;
 mod filter;
+mod folded;
 mod foreseen;
 mod from;
 mod insert;

@@ -3,10 +3,10 @@
 mod ahead;
 mod arithmetic;
 mod compared;
+mod derived;
 mod folding;
 mod given;
 mod stored;
-mod summed;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +16,11 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
+pub(crate) use arithmetic::kind_of_digits;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use compared::is_finer;
 use compared::{Standing, compared_key, equality_bytes, equality_members, order_standing};
+pub(crate) use derived::{check_constant, common_kind, constant_value};
 pub(crate) use folding::Folding;
 use given::{given, given_members};
 use std::collections::BTreeMap;
@@ -428,7 +430,7 @@ impl Output {
             Self::Plain | Self::PlainRest => None,
             Self::Sealed(encryption) => Some(shown(encryption.kind)),
             Self::Fold(fold, encryption) => Some(shown(fold.kind(encryption.kind))),
-            Self::Summed(summed) => Some(shown(summed.kind)),
+            Self::Derived(summed) => Some(shown(summed.kind)),
         }
     }
 
@@ -458,7 +460,7 @@ impl Output {
         }
         let Some(raw) = raw else { return Ok(None) };
         match self {
-            Self::Plain | Self::PlainRest | Self::Fold(..) | Self::Summed(_) => Ok(Some(raw.to_vec())),
+            Self::Plain | Self::PlainRest | Self::Fold(..) | Self::Derived(_) => Ok(Some(raw.to_vec())),
             Self::Sealed(encryption) => {
                 let sealed = bytea(raw, raw_is_binary).ok_or_else(|| not_sealed(encryption))?;
                 Ok(Some(written(&opened(&sealed, encryption, columns)?, encryption.kind)))

@@ -26,12 +26,6 @@ pub(super) fn insert_select(choices: &mut Choices, table: &Table) -> String {
     )
 }
 
-/// Is a constant beside the column of its type? Beside a smallint it makes an integer of both, and beside a decimal of
-/// declared digits it has none; the proxy takes it for a value of the column.
-fn takes_constants(column: &Column) -> bool {
-    column.ty.name != "smallint" && !column.ty.name.starts_with("numeric")
-}
-
 /// Results that are chosen, and windows.
 pub(super) fn computed(choices: &mut Choices, table: &Table) -> String {
     let column = choices.one(&table.columns);
@@ -41,11 +35,9 @@ pub(super) fn computed(choices: &mut Choices, table: &Table) -> String {
     let ordered = |column: &&Column| column.operations == Operations::Order;
     let along = table.columns.iter().find(ordered).map_or("id", |column| column.name.as_str());
     let item = match choices.below(6) {
-        0 if takes_constants(column) => {
-            format!("coalesce({name}, {})", constant(choices, column))
-        }
+        0 => format!("coalesce({name}, {})", constant(choices, column)),
         1 => format!("CASE WHEN {} THEN {name} END AS chosen", condition(choices, table, 1)),
-        2 if takes_constants(column) => format!(
+        2 => format!(
             "CASE WHEN {} THEN {name} ELSE {} END AS chosen",
             condition(choices, table, 1),
             constant(choices, column)

@@ -12,6 +12,8 @@ pub(crate) struct Members {
     at: At,
     /// What has come of a member, or of a word of the binary format.
     part: Vec<u8>,
+    /// Most bytes of one member.
+    most: usize,
 }
 
 /// Where in the array the next byte is.
@@ -42,7 +44,12 @@ enum At {
 
 impl Members {
     pub(crate) fn new(binary: bool) -> Self {
-        Self { at: if binary { At::Head(0) } else { At::Begin }, part: Vec::new() }
+        Self { at: if binary { At::Head(0) } else { At::Begin }, part: Vec::new(), most: MEMBER_BYTES_MAX }
+    }
+
+    /// The same of an array that is held whole already.
+    pub(crate) fn of_any_length(binary: bool) -> Self {
+        Self { most: usize::MAX, ..Self::new(binary) }
     }
 
     /// Reads a piece; tells of each member that is whole, NULL left out.
@@ -68,7 +75,7 @@ impl Members {
                 self.whole(each)?;
                 self.at = if behind == 0 { At::End } else { At::Length(behind - 1) };
             }
-            if self.part.len() > MEMBER_BYTES_MAX {
+            if self.part.len() > self.most {
                 return Err(NotAnArray.into());
             }
         }

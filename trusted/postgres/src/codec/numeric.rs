@@ -118,6 +118,26 @@ impl Numeric {
         (floor, rest == IBig::ZERO)
     }
 
+    /// Its place among all decimals: NaN is above all.
+    pub(crate) fn compared(&self, other: &Self) -> Ordering {
+        let rank = |number: &Self| match number {
+            Self::NegativeInfinity => 0,
+            Self::Finite { .. } => 1,
+            Self::Infinity => 2,
+            Self::Nan => 3,
+        };
+        match self.plus(&other.negated()) {
+            Self::Finite { unscaled, .. } => unscaled.cmp(&IBig::ZERO),
+            _ => rank(self).cmp(&rank(other)),
+        }
+    }
+
+    /// Without its digits behind the point.
+    pub(crate) fn truncated(&self) -> Self {
+        let Self::Finite { unscaled, scale } = self else { return self.clone() };
+        Self::Finite { unscaled: unscaled / power_of_ten(*scale), scale: 0 }
+    }
+
     /// Is it below zero?
     pub(crate) fn is_negative(&self) -> bool {
         match self {

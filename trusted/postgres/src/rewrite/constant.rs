@@ -1,5 +1,6 @@
 //! Constants and parameters in expressions: what they say, and which tokens they are made of.
 
+use super::folded::folded;
 use crate::codec::Datum;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -178,6 +179,7 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
             let inner = constant(lexemes, expr)?;
             cast(lexemes, kind, inner)
         }
+        Expr::BinaryOp { left, op, right } => folded(lexemes, left, op, right),
         Expr::TypedString(typed) => {
             let value = lexemes.position_of(typed.value.span)?;
             let (source, written) = said(&typed.value.value)?;

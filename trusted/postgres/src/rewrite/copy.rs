@@ -82,7 +82,7 @@ impl Analysis<'_> {
             let Some(column) = relation.column(&name) else {
                 if !relation.certain && !self.is_absent(&name) {
                     let (encryption, terms, merged) = (None, false, false);
-                    columns.push(RelationColumn { name, encryption, terms, merged });
+                    columns.push(RelationColumn { name, encryption, terms, merged, kind: None });
                     continue;
                 }
                 let table = relation.name.as_deref().unwrap_or("");

@@ -36,6 +36,19 @@ impl Edits {
         self.list = list;
     }
 
+    /// How many edits and values there are.
+    pub(super) fn mark(&self) -> (usize, usize) {
+        (self.list.len(), self.values.len())
+    }
+
+    /// Takes back what came behind a mark.
+    pub(super) fn back_to(&mut self, (edits, values): (usize, usize)) {
+        let mut list = std::mem::take(&mut self.list);
+        list.truncate(edits);
+        self.restore(list);
+        self.values.truncate(values);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -145,6 +145,7 @@ impl Listed<'_> {
             // What an array's members have beside them are ciphertexts, which cannot be compared.
             terms: is_values,
             merged: false,
+            kind: None,
         };
         let name = self.list.alias().map(|alias| fold(&alias.name.value, alias.name.quote_style.is_some()));
         let columns = self.names.iter().zip(&self.targets).map(column).collect();

@@ -187,7 +187,7 @@ impl Analysis<'_> {
         target: Option<&Encryption>,
         (select, source, at): (Option<&Select>, &Query, usize),
     ) -> Result<(), SqlError> {
-        if let What::Summed(summed) = &result.what {
+        if let What::Derived(summed) = &result.what {
             let as_sum = What::Fold(crate::plan::Fold::Sum, summed.column.clone());
             let as_sum = ResultColumn { name: result.name.clone(), what: as_sum };
             return match target {
@@ -217,7 +217,7 @@ impl Analysis<'_> {
                     "Insert them with VALUES or COPY.",
                 ))
             }
-            (What::Sealed(..) | What::Fold(..) | What::Summed(_) | What::Plain | What::Rest | What::Term, _) => {
+            (What::Sealed(..) | What::Fold(..) | What::Derived(_) | What::Plain | What::Rest | What::Term, _) => {
                 Ok(())
             }
         }
@@ -321,7 +321,7 @@ impl Analysis<'_> {
             let name = format!("c{place}");
             let (cast, kind) = match (&column.output, &column.kind) {
                 (Output::Sealed(_), _) => (String::new(), "NULL::bytea".to_owned()),
-                (Output::Fold(..) | Output::Summed(_), _) => (String::new(), "NULL::bytea[]".to_owned()),
+                (Output::Fold(..) | Output::Derived(_), _) => (String::new(), "NULL::bytea[]".to_owned()),
                 (Output::Plain | Output::PlainRest, Some(kind)) if kind == TEXT => {
                     (format!("::{TEXT}"), "NULL".to_owned())
                 }

@@ -580,6 +580,7 @@ fn relation_of<'c>(columns: impl IntoIterator<Item = &'c Ident>, declared: &Decl
         name,
         terms: true,
         merged: false,
+        kind: None,
     };
     Relation {
         name: None,

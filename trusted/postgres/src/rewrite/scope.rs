@@ -1,6 +1,7 @@
 //! The relations that an expression can name columns of.
 
 use crate::catalog::{Encryption, Table};
+use crate::column_type::ColumnType;
 use std::sync::Arc;
 
 /// A column of a relation, as the application sees it.
@@ -12,6 +13,8 @@ pub(super) struct RelationColumn {
     pub(super) terms: bool,
     /// Is it one with a column of the same name before it (`USING`)?
     pub(super) merged: bool,
+    /// Its type, if it is a plain column of a table and of a type that the proxy knows.
+    pub(super) kind: Option<ColumnType>,
 }
 
 /// What a `FROM` names.
@@ -38,6 +41,7 @@ impl Relation {
             encryption: column.encryption.clone(),
             terms: true,
             merged: false,
+            kind: ColumnType::parse(&column.stored).filter(|_| column.encryption.is_none()),
         };
         let schema = alias.is_none().then(|| table.schema.clone());
         let name = Some(alias.unwrap_or_else(|| table.name.clone()));
@@ -127,6 +131,25 @@ impl<'p> Scope<'p> {
     /// Is it the name of a column of a relation here that is known?
     pub(super) fn knows(&self, name: &str) -> bool {
         self.relations.iter().any(|relation| relation.column(name).is_some())
+    }
+
+    /// The type of the plain column that a name means, with a relation's before it or alone; none if it is not known.
+    pub(super) fn plain_kind(&self, names: &[String]) -> Option<ColumnType> {
+        let column = match names {
+            [relation, name] => self.relation(None, relation)?.column(name)?,
+            [schema, relation, name] => self.relation(Some(schema), relation)?.column(name)?,
+            [name] => {
+                self.relations.iter().all(|relation| relation.columns.is_some()).then_some(())?;
+                let mut here = self.relations.iter().filter_map(|relation| relation.column(name));
+                match (here.next(), here.next()) {
+                    (Some(column), None) => column,
+                    (None, _) => return self.outer?.plain_kind(names),
+                    (Some(_), Some(_)) => return None,
+                }
+            }
+            _ => return None,
+        };
+        column.kind
     }
 
     /// What a name without a qualifier means.

@@ -2,18 +2,19 @@
 
 mod chosen;
 mod default;
+mod derived;
 mod figured;
 mod group;
 mod item;
 mod numbered;
 mod scalar;
-mod summed;
 
 use super::analysis::{Analysis, Reference};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
 use crate::error::SqlError;
-use crate::plan::{Fold, Output, Summed};
+use crate::plan::{Derived, Fold, Output};
+pub(super) use derived::operator_of;
 pub(super) use group::Grouped;
 pub(super) use item::first_token;
 use sqlparser::ast::{
@@ -56,7 +57,7 @@ pub(super) enum What {
     /// Arrays of sealed values to fold.
     Fold(Fold, std::sync::Arc<crate::catalog::Encryption>),
     /// The same to compute with.
-    Summed(std::sync::Arc<Summed>),
+    Derived(std::sync::Arc<Derived>),
 }
 
 impl ResultColumn {
@@ -67,7 +68,7 @@ impl ResultColumn {
     pub(super) fn is_plain(&self) -> bool {
         match self.what {
             What::Plain | What::Rest | What::Term => true,
-            What::Sealed(..) | What::Fold(..) | What::Summed(_) => false,
+            What::Sealed(..) | What::Fold(..) | What::Derived(_) => false,
         }
     }
 
@@ -77,7 +78,7 @@ impl ResultColumn {
             What::Rest => Output::PlainRest,
             What::Sealed(encryption, _) => Output::Sealed(encryption.clone()),
             What::Fold(fold, encryption) => Output::Fold(*fold, encryption.clone()),
-            What::Summed(summed) => Output::Summed(std::sync::Arc::clone(summed)),
+            What::Derived(summed) => Output::Derived(std::sync::Arc::clone(summed)),
         }
     }
 }
@@ -190,9 +191,9 @@ impl Analysis<'_> {
             let (encryption, terms) = match result.what {
                 What::Plain | What::Rest | What::Term => (None, false),
                 What::Sealed(encryption, terms) => (Some(encryption), terms),
-                What::Fold(..) | What::Summed(_) => (None, false),
+                What::Fold(..) | What::Derived(_) => (None, false),
             };
-            RelationColumn { name, encryption, terms, merged: false }
+            RelationColumn { name, encryption, terms, merged: false, kind: None }
         };
         let relation = Relation {
             name,
@@ -260,7 +261,7 @@ impl Analysis<'_> {
     ) -> Result<Vec<ResultColumn>, SqlError> {
         let encrypted = first.iter().chain(second).find_map(|result| match &result.what {
             What::Sealed(encryption, _) | What::Fold(_, encryption) => Some(encryption.label.clone()),
-            What::Summed(summed) => Some(summed.column.label.clone()),
+            What::Derived(summed) => Some(summed.column.label.clone()),
             What::Plain | What::Rest | What::Term => None,
         });
         if let Mode::Term(..) = mode {
@@ -272,7 +273,7 @@ impl Analysis<'_> {
         let Some(label) = encrypted else { return Ok(first) };
         let same = |(left, right): (&ResultColumn, &ResultColumn)| match (&left.what, &right.what) {
             (What::Sealed(left, left_terms), What::Sealed(right, right_terms)) => {
-                left.id == right.id && left_terms == right_terms
+                left.id == right.id && left.kind.plain() == right.kind.plain() && left_terms == right_terms
             }
             (What::Fold(left, of), What::Fold(right, other)) => left == right && of.id == other.id,
             (What::Plain, What::Plain) => true,

@@ -17,8 +17,8 @@ mod views;
 
 use crate::catalog::{Catalog, Column, Table};
 use crate::plan::{
-    Action, Expression, Fold, Form, Gap, Output, Outputs, Piece, Program, Rewritten, Source, Summed,
-    SummedExpression, SummedPart,
+    Action, Derived, DerivedExpression, DerivedPart, Expression, Fold, Form, Gap, Output, Outputs, Piece,
+    Program, Rewritten, Source,
 };
 use crate::schema::Schema;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ fn text_of(rewritten: &Rewritten) -> String {
             Output::Plain => "plain".to_owned(),
             Output::PlainRest => "rest".to_owned(),
             Output::Sealed(encryption) => encryption.label.clone(),
-            Output::Summed(of) => summed(of, &of.expression),
+            Output::Derived(of) => derived(of, &of.expression),
             Output::Fold(Fold::Sum, encryption) => format!("sum {}", encryption.label),
             Output::Fold(Fold::Average, encryption) => format!("avg {}", encryption.label),
         }),
@@ -165,21 +165,24 @@ fn text_of(rewritten: &Rewritten) -> String {
     format!("{text} => {}", outputs.collect::<Vec<_>>().join(", "))
 }
 
-fn summed(of: &Summed, expression: &SummedExpression) -> String {
-    let inside = |expression: &SummedExpression| summed(of, expression);
+fn derived(of: &Derived, expression: &DerivedExpression) -> String {
+    let inside = |expression: &DerivedExpression| derived(of, expression);
     match expression {
-        SummedExpression::Part(position) => match &of.parts[*position] {
-            SummedPart::Fold(fold, encryption) => format!("{fold:?} {}", encryption.label),
-            SummedPart::Count => "count".into(),
+        DerivedExpression::Part(position) => match &of.parts[*position] {
+            DerivedPart::Fold(fold, encryption) => format!("{fold:?} {}", encryption.label),
+            DerivedPart::Count => "count".into(),
+            DerivedPart::Value(encryption) => encryption.label.clone(),
+            DerivedPart::Plain(kind) => kind.name(),
         },
-        SummedExpression::Number(text) => text.clone(),
-        SummedExpression::Arithmetic(operator, left, right) => {
+        DerivedExpression::Number(text) => text.clone(),
+        DerivedExpression::Arithmetic(operator, left, right) => {
             format!("({} {operator:?} {})", inside(left), inside(right))
         }
-        SummedExpression::Negated(inner) => format!("-{}", inside(inner)),
-        SummedExpression::Coalesce(list) => list.iter().map(inside).collect::<Vec<_>>().join(" or "),
-        SummedExpression::Round(inner, digits) => format!("round {} to {digits:?}", inside(inner)),
-        SummedExpression::Cast(inner, kind) => format!("{} as {}", inside(inner), kind.name()),
+        DerivedExpression::Negated(inner) => format!("-{}", inside(inner)),
+        DerivedExpression::Coalesce(list) => list.iter().map(inside).collect::<Vec<_>>().join(" or "),
+        DerivedExpression::Round(inner, digits) => format!("round {} to {digits:?}", inside(inner)),
+        DerivedExpression::Cast(inner, kind) => format!("{} as {}", inside(inner), kind.name()),
+        other => format!("{other:?}"),
     }
 }
 

@@ -235,7 +235,7 @@ impl Reading {
             | Self::Own(_) => return None,
         };
         let Outputs::Columns(list) = outputs else { return None };
-        let folds = list.iter().any(|output| matches!(output, Output::Fold(..) | Output::Summed(_)));
+        let folds = list.iter().any(Output::folds);
         folds.then(|| RowForm { outputs: outputs.clone(), formats: formats.to_vec() })
     }
 }

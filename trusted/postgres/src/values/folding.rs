@@ -1,12 +1,12 @@
 //! Values of a column that are folded into one as they come: sums and means of groups of any size, and what is computed of them.
 
 use super::arithmetic::Typed;
-use super::{bytea, not_sealed, opened, summed};
+use super::{bytea, derived, not_sealed, opened};
 use crate::catalog::Encryption;
 use crate::codec::{Datum, Members, NotAnArray, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::plan::{Fold, Output, Summed, SummedPart};
+use crate::plan::{Derived, DerivedPart, Fold, Output};
 use arras_service::columns::Columns;
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ enum Part {
     Fold(One),
     /// What the server has counted.
     Count(Option<i64>),
+    /// One sealed value.
+    Value(Arc<Encryption>, Option<Typed>),
+    /// What the server sends as it is.
+    Plain(ColumnType, Option<Typed>),
 }
 
 /// An array of sealed values, opened and folded as it comes.
@@ -39,7 +43,7 @@ pub(crate) struct Folding {
     at: usize,
     binary: bool,
     members: Members,
-    summed: Option<Arc<Summed>>,
+    derived: Option<Arc<Derived>>,
     encryption: Arc<Encryption>,
 }
 
@@ -55,24 +59,40 @@ impl From<NotAnArray> for Ended {
     }
 }
 
+impl Output {
+    /// Is it made of any number of values, which are opened as they come?
+    pub(crate) fn folds(&self) -> bool {
+        match self {
+            Self::Plain | Self::PlainRest | Self::Sealed(_) => false,
+            Self::Fold(..) => true,
+            Self::Derived(derived) => derived.parts.iter().any(|part| matches!(part, DerivedPart::Fold(..))),
+        }
+    }
+}
+
 impl Folding {
     /// Begins with what is folded for a column of a result, in an array that comes in binary or as text; none if nothing is.
     pub(crate) fn of(output: &Output, binary: bool) -> Option<Self> {
-        let (parts, summed, encryption) = match output {
+        let (parts, derived, encryption) = match output {
             Output::Plain | Output::PlainRest | Output::Sealed(_) => return None,
             Output::Fold(fold, encryption) => {
                 (vec![Part::Fold(One::new(*fold, encryption.clone()))], None, encryption.clone())
             }
-            Output::Summed(summed) => {
-                let part = |part: &SummedPart| match part {
-                    SummedPart::Fold(fold, encryption) => Part::Fold(One::new(*fold, encryption.clone())),
-                    SummedPart::Count => Part::Count(None),
+            Output::Derived(derived) => {
+                let part = |part: &DerivedPart| match part {
+                    DerivedPart::Fold(fold, encryption) => Part::Fold(One::new(*fold, encryption.clone())),
+                    DerivedPart::Count => Part::Count(None),
+                    DerivedPart::Value(encryption) => Part::Value(encryption.clone(), None),
+                    DerivedPart::Plain(kind) => Part::Plain(*kind, None),
                 };
-                let parts = summed.parts.iter().map(part).collect();
-                (parts, Some(Arc::clone(summed)), summed.column.clone())
+                let parts = derived.parts.iter().map(part).collect();
+                (parts, Some(Arc::clone(derived)), derived.column.clone())
             }
         };
-        Some(Self { parts, at: 0, binary, members: Members::new(binary), summed, encryption })
+        // What is not folded is held whole, in room that is counted.
+        let folds = output.folds();
+        let members = if folds { Members::new(binary) } else { Members::of_any_length(binary) };
+        Some(Self { parts, at: 0, binary, members, derived, encryption })
     }
 
     /// Adds what is whole of a piece of the array.
@@ -80,10 +100,10 @@ impl Folding {
     /// # Errors
     /// It is no array of values that were sealed for the column.
     pub(crate) fn read(&mut self, piece: &[u8], columns: &dyn Columns) -> Result<(), SqlError> {
-        let Self { parts, at, binary, members, summed, encryption } = self;
+        let Self { parts, at, binary, members, derived, encryption } = self;
         let read = members.read(piece, &mut |member| {
             let member = bytea(member, *binary).ok_or(Ended::NotAnArray)?;
-            if summed.is_some() && member.is_empty() {
+            if derived.is_some() && member.is_empty() {
                 *at += 1;
                 return Ok(());
             }
@@ -92,6 +112,18 @@ impl Folding {
                 Part::Count(count) => {
                     let digits = std::str::from_utf8(&member).ok().and_then(|digits| digits.parse().ok());
                     *count = Some(digits.ok_or(Ended::NotAnArray)?);
+                    Ok(())
+                }
+                Part::Value(encryption, value) => {
+                    let kind = encryption.kind;
+                    let datum = opened(&member, encryption, columns).map_err(Ended::Failed)?;
+                    *value = Some(Typed { datum, kind });
+                    Ok(())
+                }
+                Part::Plain(kind, value) => {
+                    let sent = member.get(1..).ok_or(Ended::NotAnArray)?;
+                    let datum = Datum::from_binary(*kind, sent).map_err(Ended::Failed)?;
+                    *value = Some(Typed { datum, kind: *kind });
                     Ok(())
                 }
             }
@@ -128,10 +160,11 @@ impl Folding {
                     let kind = ColumnType::BigInt;
                     count.map(|count| Typed { datum: Datum::Integer(count), kind })
                 }
+                Part::Value(_, value) | Part::Plain(_, value) => value,
             });
         }
-        let found = match &self.summed {
-            Some(summed) => summed::computed(summed, &values)?,
+        let found = match &self.derived {
+            Some(derived) => derived::computed(derived, &values)?,
             None => values.pop().flatten(),
         };
         Ok(found.map(|Typed { datum, kind }| (datum, kind)))

@@ -3,6 +3,7 @@
 
 use super::What;
 use crate::catalog::Encryption;
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Form, Piece, Source};
 use crate::rewrite::analysis::Analysis;
@@ -11,6 +12,7 @@ use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
 use crate::text::name_of;
+use crate::values::{common_kind, kind_of_digits};
 use sqlparser::ast::{CastKind, Expr, FunctionArguments};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
@@ -223,8 +225,73 @@ impl Analysis<'_> {
         }
         let Some((values, _)) = choices(expression) else { return Ok(None) };
         let Some(encryption) = self.column_of(&values, scope)? else { return Ok(None) };
+        let encryption = self.as_chosen(expression, encryption, scope)?;
         self.choose(&[expression], &Form::Sealed(encryption.clone()), &encryption, scope)?;
         Ok(Some(What::Sealed(encryption, false)))
+    }
+
+    /// The column with the type that a choice among its values and constants has.
+    fn as_chosen(
+        &mut self,
+        expression: &Expr,
+        encryption: Arc<Encryption>,
+        scope: &Scope<'_>,
+    ) -> Result<Arc<Encryption>, SqlError> {
+        let mut kinds = Vec::new();
+        let is_open = self.kinds_of_choice(expression, &mut kinds, scope)?;
+        let Some(kind) = common_kind(&kinds) else { return Ok(encryption) };
+        let kind = if is_open { kind.plain() } else { kind };
+        // What is sealed of one is read as the other.
+        let is_alike =
+            kind.plain() == encryption.kind.plain() || (kind.is_integer() && encryption.kind.is_integer());
+        if !is_alike {
+            return Err(self.unsupported(
+                super::first_token(self.lexemes, expression),
+                format!(
+                    "a value of column {} is chosen beside one of type {}",
+                    encryption.label,
+                    kind.name()
+                ),
+                "Select both, and choose in the application.",
+            ));
+        }
+        Ok(if kind == encryption.kind {
+            encryption
+        } else {
+            Arc::new(Encryption { kind, ..(*encryption).clone() })
+        })
+    }
+
+    /// The types of the values of a choice; whether one of them has none of its own, as a string, NULL and what is not there.
+    fn kinds_of_choice(
+        &mut self,
+        expression: &Expr,
+        kinds: &mut Vec<ColumnType>,
+        scope: &Scope<'_>,
+    ) -> Result<bool, SqlError> {
+        if let Some(found) = constant(self.lexemes, expression) {
+            let kind = match (&found.source, found.written) {
+                _ if found.cast.is_some() => found.cast_kind(),
+                (Source::Constant(Some(digits)), Written::Number) => Some(kind_of_digits(digits)),
+                (_, Written::Boolean) => Some(ColumnType::Boolean),
+                _ => None,
+            };
+            kinds.extend(kind);
+            return Ok(kind.is_none());
+        }
+        let Some((mut values, _)) = choices(expression) else {
+            kinds.extend(self.reference(expression, scope)?.map(|reference| reference.encryption.kind));
+            return Ok(false);
+        };
+        let mut is_open = matches!(expression, Expr::Case { else_result: None, .. });
+        if matches!(expression, Expr::Case { else_result: Some(_), .. }) {
+            // That of `ELSE` is the first among them.
+            values.rotate_right(1);
+        }
+        for value in values {
+            is_open |= self.kinds_of_choice(value, kinds, scope)?;
+        }
+        Ok(is_open)
     }
 
     /// The first encrypted column among values.

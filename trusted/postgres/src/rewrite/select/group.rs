@@ -215,7 +215,7 @@ impl What {
             | Self::Rest
             | Self::Term
             | Self::Fold(..)
-            | Self::Summed(_) => 0,
+            | Self::Derived(_) => 0,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::group::{Grouped, number};
 use super::{Mode, ResultColumn, What};
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Piece};
 use crate::rewrite::analysis::{Analysis, Reference};
 use crate::rewrite::comparison::common_term;
@@ -248,36 +248,65 @@ impl Analysis<'_> {
             let what = self.column_item(&reference, tokens, alias, grouped, mode)?;
             return Ok(ResultColumn { name: Some(name), what });
         }
-        if matches!(mode, Mode::Top | Mode::Relation)
-            && let Some(what) = self.chosen(expression, scope)?
-        {
-            let name = alias.map_or_else(|| figured(expression), name_of);
+        let shown = figured(expression);
+        let name = alias.map_or_else(|| shown.clone(), name_of);
+        if let Some(what) = self.chosen_item(expression, alias, (&shown, scope, mode))? {
             return Ok(ResultColumn { name: Some(name), what });
         }
         if let Some(found) = self.scalar_item(expression, scope, mode)? {
             let name = alias.map(name_of).or(found.name);
             return Ok(ResultColumn { name, what: found.what });
         }
-        let shown = figured(expression);
         if let Expr::Function(function) = expression
             && let Some(what) = self.sum_or_default(function, scope, mode)?
         {
-            return Ok(ResultColumn { name: Some(alias.map_or(shown, name_of)), what });
+            return Ok(ResultColumn { name: Some(name), what });
         }
-        if let Some(what) = self.summed_item(expression, alias, (&shown, scope, mode))? {
-            return Ok(ResultColumn { name: Some(alias.map_or(shown, name_of)), what });
+        if let Some(what) = self.derived_item(expression, alias, (&shown, scope, mode), false)? {
+            return Ok(ResultColumn { name: Some(name), what });
         }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
-            let name = alias.map_or_else(|| figured(expression), name_of);
             if let Some(what) = self.aggregate_item(function, &function_name, alias, scope, mode)? {
                 return Ok(ResultColumn { name: Some(name), what });
             }
             self.function(function, scope)?;
             return Ok(ResultColumn::plain(Some(name)));
         }
-        self.expression(expression, scope, "a computed result")?;
-        Ok(ResultColumn::plain(Some(alias.map_or_else(|| figured(expression), name_of))))
+        let mark = self.edits.mark();
+        let Err(error) = self.expression(expression, scope, "a computed result") else {
+            return Ok(ResultColumn::plain(Some(name)));
+        };
+        if error.sqlstate != sqlstate::FEATURE_NOT_SUPPORTED {
+            return Err(error);
+        }
+        self.edits.back_to(mark);
+        match self.derived_item(expression, alias, (&shown, scope, mode), true)? {
+            Some(what) => Ok(ResultColumn { name: Some(name), what }),
+            None => Err(error),
+        }
+    }
+
+    /// A choice among values of an encrypted column, which the server makes where it can; none if it is something else.
+    fn chosen_item(
+        &mut self,
+        expression: &Expr,
+        alias: Option<&Ident>,
+        (shown, scope, mode): (&str, &Scope<'_>, Mode<'_>),
+    ) -> Result<Option<What>, SqlError> {
+        if !matches!(mode, Mode::Top | Mode::Relation) {
+            return Ok(None);
+        }
+        let mark = self.edits.mark();
+        let refused = match self.chosen(expression, scope) {
+            Err(error) if error.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED => error,
+            found => return found,
+        };
+        self.edits.back_to(mark);
+        match self.derived_item(expression, alias, (shown, scope, mode), true)? {
+            Some(what) => Ok(Some(what)),
+            None => Err(refused),
+        }
     }
 
     fn column_item(

@@ -42,11 +42,11 @@ impl Analysis<'_> {
             (What::Fold(_, encryption), Mode::Relation | Mode::Unread) => {
                 return Err(self.read_sum(expression, &encryption.label));
             }
-            (What::Summed(summed), Mode::Relation | Mode::Unread) => {
+            (What::Derived(summed), Mode::Relation | Mode::Unread) => {
                 return Err(self.read_sum(expression, &summed.column.label));
             }
             (What::Fold(fold, encryption), _) => What::Fold(*fold, encryption.clone()),
-            (What::Summed(summed), _) => What::Summed(std::sync::Arc::clone(summed)),
+            (What::Derived(summed), _) => What::Derived(std::sync::Arc::clone(summed)),
             (What::Plain | What::Rest | What::Term, _) => What::Plain,
         };
         Ok(Some(ResultColumn { name, what }))

@@ -209,9 +209,20 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
         || tokens.is_word(end, "over")
         || matches!(tokens.token(end), None | Some(Token::Comma | Token::RParen | Token::Eq));
     null || chosen(tokens, start)
+        || gathered(tokens, start, end)
         || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
         || called(&["any_of", "mope_least", "mope_greatest"])
         || (opens && closes && in_list(tokens, start))
+}
+
+/// Do tokens stand alone in an array of what the proxy computes with? It writes that in small letters, statements here do not.
+fn gathered(tokens: &Lexemes, start: usize, end: usize) -> bool {
+    let is_any_of = start > 3 && tokens.is_word(start - 2, "any_of");
+    let (start, end) = if is_any_of { (start - 4, end + 1) } else { (start, end) };
+    let word = start.checked_sub(2).and_then(|at| tokens.token(at));
+    matches!(word, Some(Token::Word(word)) if word.value == "array")
+        && matches!(tokens.token(start - 1), Some(Token::LBracket))
+        && matches!(tokens.token(end), Some(Token::RBracket))
 }
 
 /// Is a parenthesis that of a call, a row or a list, and not of an expression alone?

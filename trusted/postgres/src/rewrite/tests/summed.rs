@@ -26,6 +26,12 @@ fn sums_of_a_result_come_in_one_array() {
             "SELECT array_agg(balance) || ARRAY[''::bytea] || ARRAY[pg_catalog.convert_to((count(*) FILTER (WHERE id > \
              ‹$1›))::pg_catalog.text, 'UTF8')] AS \"?column?\" FROM accounts => (Sum accounts.balance as numeric(8,2) Over count)",
         ),
+        (
+            "SELECT sum(balance) * $1 + id, balance + 1 AS more FROM accounts GROUP BY id, balance",
+            "SELECT array_agg(balance) || ARRAY[''::bytea] || array[(‹sealed $1›)::bytea] || ARRAY[''::bytea] || \
+             ARRAY['\\x00'::bytea || pg_catalog.int4send((id))] AS \"?column?\", array[arras.any_of(balance)] AS more FROM accounts \
+             GROUP BY id, \"balance$eq\", \"balance$ord\" => ((Sum accounts.balance Times accounts.balance) Plus integer), (accounts.balance Plus 1)",
+        ),
         // One alone, or with a constant that the server may send, is as it was.
         (
             "SELECT coalesce(sum(balance), 0) FROM accounts",
@@ -34,8 +40,7 @@ fn sums_of_a_result_come_in_one_array() {
         ),
     ]);
     for statement in [
-        "SELECT sum(balance) + id FROM accounts GROUP BY id",
-        "SELECT sum(balance) * $1 FROM accounts",
+        "SELECT sum(balance) + ctid FROM accounts GROUP BY ctid",
         "SELECT sum(balance) * 2 AS s FROM accounts ORDER BY s",
         "SELECT x.s FROM (SELECT sum(balance) * 2 AS s FROM accounts) x",
         "SELECT id FROM accounts WHERE id = (SELECT sum(balance) * 2 FROM accounts)",
