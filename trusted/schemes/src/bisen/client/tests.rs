@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::COLLECTION_NAME_BYTES_MAX;
-use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, Settings};
+use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, STEP_BYTES, Settings};
 use super::super::query::Step;
 use super::super::update::{Field, POSITION_MAX};
 use super::*;
@@ -101,6 +101,37 @@ fn a_page_s_length_is_that_of_its_slots() {
         Answer { number: 3, reply: Reply::Found(page) }.encode().len()
     };
     assert_eq!(encoded(0, 0, 0), encoded(100, u32::MAX, u64::MAX));
+}
+
+/// What is in a collection, and how often it has changed, shows in no length.
+#[test]
+fn who_opens_a_collection_hears_of_it_at_one_length() {
+    let encoded = |profile, (count, revision)| {
+        let settings = Settings { fields: 4, padding: Padding::None, profile: Blob(vec![1; profile]) };
+        let (documents, entries, live_entries) = (count, count, count);
+        let opened = Opened {
+            collection: 1,
+            salt: Salt([1; 16]),
+            settings,
+            documents,
+            entries,
+            live_entries,
+            revision,
+        };
+        Answer { number: 3, reply: Reply::Opened(opened) }.encode().len()
+    };
+    for profile in 0..STEP_BYTES {
+        assert_eq!(encoded(profile, (0, 0)), encoded(profile, (u64::MAX, u128::MAX)), "{profile}");
+    }
+}
+
+#[test]
+fn no_log_shows_what_is_in_an_update() {
+    let mut update = Update::new(7);
+    let facts = Facts { length: 9, visibility: 3, fields: [5, 6, 7, 8].map(Field) };
+    update.document(DocumentAction::Retire, DocumentName([4; 16]), facts).unwrap();
+    let ask = Ask { number: 1, request: Request::Update(update) };
+    assert_eq!(format!("{ask:?}"), "Ask { number: 1, request: Update(Update(..)) }");
 }
 
 #[test]
