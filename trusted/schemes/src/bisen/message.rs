@@ -268,14 +268,14 @@ pub struct Answer {
 }
 
 pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    pad_in_proportion(
-        codec::encode_in(message, codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES),
-        STEP_BYTES,
-    )
+    let room = codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES;
+    pad_in_proportion(codec::encode_in(message, room), STEP_BYTES)
 }
 
 pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    codec::decode(unpad(bytes).map_err(|_| DecodeError("padded message"))?)
+    let content = unpad(bytes).map_err(|_| DecodeError("padded message"))?;
+    // Only a formula's steps take more than twice their bytes: as many as there may be, have room beside.
+    codec::decode_within(content, 2 * content.len() + 256 * STEP_BYTES)
 }
 
 impl Ask {
