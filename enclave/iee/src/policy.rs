@@ -1,5 +1,6 @@
 //! Who may do what.
 
+use crate::results::groups_bytes;
 use arras_keys::Key;
 use arras_protocol::codec::encoded_bytes;
 use arras_schemes::bisen::message::{Groups, Refused, Request, Rights};
@@ -7,8 +8,11 @@ use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most bytes of it as it is sealed: it is in one piece of a checkpoint.
+/// Most bytes of it in memory, about; sealed it has fewer, and is in one piece of a checkpoint.
 const POLICY_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that a serial number takes beside its own; a right takes three times as many.
+const PLACE_BYTES: usize = 64;
 
 /// Who may do everything, and the hash of its authority; zeros where channels are none of ours.
 pub(crate) type Owner = (String, [u8; 32]);
@@ -34,7 +38,9 @@ impl Policy {
     pub(crate) fn has_room(&self, change: &Request) -> Result<(), Refused> {
         let mut changed = self.clone();
         changed.apply(change);
-        if encoded_bytes(&changed) <= POLICY_BYTES_MAX { Ok(()) } else { Err(Refused::Bound) }
+        let each = changed.grants.values().map(|rights| 3 * PLACE_BYTES + groups_bytes(&rights.groups));
+        let bytes = encoded_bytes(&changed) + changed.revoked.len() * PLACE_BYTES + each.sum::<usize>();
+        if bytes <= POLICY_BYTES_MAX { Ok(()) } else { Err(Refused::Bound) }
     }
 
     /// Whether a launch names those that the first one named.
@@ -94,5 +100,27 @@ pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
     match groups {
         Groups::All => true,
         Groups::Only(groups) => group == 0 || groups.contains(&group),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_takes_no_more_memory_than_its_bound() {
+        let short = |number: u32| Request::RevokeCertificate(number.to_be_bytes()[1..].to_vec().into());
+        let has_room = |policy: &Policy| policy.has_room(&short(1 << 20)).is_ok();
+        let mut policy = Policy::default();
+        (0..20_000).for_each(|number| policy.apply(&short(number)));
+        assert!(!has_room(&policy), "each of them is in a place of a set, and in one of its own");
+        let named = |number: u32| (number.to_string(), "c".to_owned());
+        let grants = |count, groups: Groups| {
+            let rights = |number| (named(number), Rights { groups: groups.clone(), ..all_rights() });
+            Policy { grants: (0..count).map(rights).collect(), ..Policy::default() }
+        };
+        assert!(!has_room(&grants(10_000, Groups::All)), "names take more than their bytes");
+        assert!(!has_room(&grants(400, Groups::Only((0..256).collect()))), "groups take more than theirs");
+        assert!(has_room(&grants(4096, Groups::All)));
     }
 }

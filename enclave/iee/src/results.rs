@@ -46,10 +46,11 @@ pub(crate) fn most(padding: Padding, top: u32) -> usize {
 impl Cursor {
     pub(crate) fn new(
         (connection, collection, groups): (ConnectionId, u32, Groups),
-        best: Best,
+        mut best: Best,
         matches: u32,
         padding: Padding,
     ) -> Self {
+        best.shrink_to_fit();
         let slots = padding.slots(best.len() as u32) as usize;
         let reserved = Reserved::default();
         Self { connection, collection, groups, best, taken: 0, slots, matches, reserved }
@@ -135,6 +136,13 @@ mod tests {
         assert_eq!(cursor(vec![(1, 0.0); 100]).bytes(), counted, "padded, it says nothing of what was found");
         let open = |numbers| padded(numbers, Padding::None).bytes();
         assert!(open(vec![(1, 0.0); 100]) >= open(Vec::new()) + 400);
+        let mut grown = Vec::with_capacity(5000);
+        grown.resize(2600, (1, 0.0));
+        let grown = padded(grown, Padding::None);
+        assert!(
+            CURSOR_BYTES + 8 * grown.best.capacity() <= grown.bytes(),
+            "what is free behind it counts, too"
+        );
         // There is a second page of it, so it waits.
         let budget = Budget::new(1 << 20);
         let (free, reserved) = (budget.free(), budget.reserve(counted, &Share::default()));

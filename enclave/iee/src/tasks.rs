@@ -172,19 +172,13 @@ impl Enclave {
 
     /// Sealed entries of labels.
     pub(crate) fn get(&self, labels: Vec<u8>) -> impl Future<Output = Vec<u8>> {
-        let question = |ask| Outgoing::Get { ask, labels: Blob(labels) };
-        self.ask(question, |answer| {
-            if let Incoming::Entries { entries, .. } = answer { Some(entries.0) } else { None }
-        })
+        let read = |said| if let Incoming::Entries { entries, .. } = said { Some(entries.0) } else { None };
+        self.ask(|ask| Outgoing::Get { ask, labels: Blob(labels) }, read)
     }
 
     pub(crate) fn load(&self, name: StateName) -> impl Future<Output = Option<Blob>> {
-        self.ask(
-            move |ask| Outgoing::Load { ask, name },
-            |answer| {
-                if let Incoming::Loaded { state, .. } = answer { Some(state) } else { None }
-            },
-        )
+        let read = |said| if let Incoming::Loaded { state, .. } = said { Some(state) } else { None };
+        self.ask(move |ask| Outgoing::Load { ask, name }, read)
     }
 
     pub(crate) fn save(&self, name: StateName, state: Vec<u8>) -> impl Future<Output = ()> {
@@ -198,10 +192,8 @@ impl Enclave {
 
     /// The counter's value, before it is raised if that is what is asked.
     pub(crate) fn counter(&self, question: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = u64> {
-        self.ask(
-            question,
-            |answer| if let Incoming::Counter { value, .. } = answer { Some(value) } else { None },
-        )
+        let read = |said| if let Incoming::Counter { value, .. } = said { Some(value) } else { None };
+        self.ask(question, read)
     }
 
     /// Waits until whatever else has arrived was taken, and other clients have had theirs.

@@ -73,7 +73,15 @@ pub fn decode_expanding<T: DeserializeOwned>(bytes: &[u8], expansion: usize) -> 
 /// # Errors
 /// As [`decode`].
 pub fn decode_borrowed<'b, T: Deserialize<'b>>(bytes: &'b [u8], expansion: usize) -> Result<T, DecodeError> {
-    let left = Cell::new(memory_max(bytes.len(), expansion));
+    decode_within(bytes, memory_max(bytes.len(), expansion))
+}
+
+/// [`decode_borrowed`] of what may take so many bytes of memory in lists: where memory is short, and little is known of who speaks.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_within<'b, T: Deserialize<'b>>(bytes: &'b [u8], memory: usize) -> Result<T, DecodeError> {
+    let left = Cell::new(memory);
     let mut deserializer = postcard::Deserializer::from_bytes(bytes);
     match T::deserialize(Counting::new(&mut deserializer, &left)) {
         Ok(message) if deserializer.finalize().is_ok_and(<[u8]>::is_empty) => Ok(message),

@@ -40,4 +40,4 @@ pub struct KeywordHash(#[serde(with = "serde_bytes")] pub [u8; KEYWORD_BYTES]);
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocumentName(#[serde(with = "serde_bytes")] pub [u8; 16]);
 
-crate::opaque::opaque!(Salt, KeywordHash, DocumentName, update::Metadata, message::Page);
+crate::opaque::opaque!(Salt, KeywordHash, DocumentName, update::Metadata, update::Update, message::Page);

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -99,9 +100,13 @@ impl Enclave {
     }
 }
 
+/// How long a process may stay that has closed its streams; then it is killed, and nobody says why.
+const ENDING: Duration = Duration::from_secs(5);
+
 /// Why a process has ended that ends.
 pub(crate) async fn ended(mut process: Child) -> EnclaveError {
-    let code = process.wait().await.ok().and_then(|status| status.code());
+    let waited = tokio::time::timeout(ENDING, process.wait()).await;
+    let code = waited.ok().and_then(Result::ok).and_then(|status| status.code());
     code.and_then(Fault::of_code).map_or(EnclaveError::Ended, EnclaveError::Fault)
 }
 
@@ -171,6 +176,13 @@ mod tests {
         let other = start("/bin/true", Some(&[0; 32])).err().unwrap();
         assert!(other.to_string().contains(&written(&measured)), "{other}");
         assert!(matches!(start("/nowhere", None), Err(EnclaveError::Program { .. })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_closes_its_streams_and_stays_does_not_hold_its_host() {
+        let stays = Command::new("sleep").arg("60").kill_on_drop(true).spawn().unwrap();
+        let waited = tokio::time::timeout(Duration::from_secs(30), ended(stays)).await;
+        assert!(matches!(waited, Ok(EnclaveError::Ended)));
     }
 
     #[tokio::test]

@@ -130,12 +130,16 @@ pub struct Opened {
     /// What it was made with.
     pub settings: Settings,
     /// How many documents are published.
+    #[serde(with = "le")]
     pub documents: u64,
     /// How many entries are stored.
+    #[serde(with = "le")]
     pub entries: u64,
     /// How many of them are of documents that are there: a compaction would leave about so many.
+    #[serde(with = "le")]
     pub live_entries: u64,
     /// Its revision: a number that grows with every change.
+    #[serde(with = "le")]
     pub revision: u128,
 }
 
@@ -207,12 +211,10 @@ pub enum Refused {
     Formula,
     /// A filter names a field that the collection does not have.
     Field(u8),
-    /// An update that cannot be read or is out of bounds.
-    Update,
     /// An update that names a document which is not there, or twice: which slot.
     Document(u32),
-    /// A name, a profile or a list is too long, a setting is out of bounds, or there is no room for one more collection, right, revoked
-    /// certificate or round of compaction.
+    /// A name, a profile, an update or a list is too long, a setting is out of bounds, or there is no room for one more collection, document,
+    /// right, revoked certificate or round of compaction.
     Bound,
     /// The collection is there with other settings.
     OtherSettings,
@@ -266,14 +268,14 @@ pub struct Answer {
 }
 
 pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    pad_in_proportion(
-        codec::encode_in(message, codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES),
-        STEP_BYTES,
-    )
+    let room = codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES;
+    pad_in_proportion(codec::encode_in(message, room), STEP_BYTES)
 }
 
 pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    codec::decode(unpad(bytes).map_err(|_| DecodeError("padded message"))?)
+    let content = unpad(bytes).map_err(|_| DecodeError("padded message"))?;
+    // Only a formula's steps take more than twice their bytes: as many as there may be, have room beside.
+    codec::decode_within(content, 2 * content.len() + 256 * STEP_BYTES)
 }
 
 impl Ask {

@@ -158,7 +158,7 @@ impl Fence {
 }
 
 /// One call: all of it is visible to searches at once, or nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
     /// Which of the enclave's collections, from [`super::message::Opened`].
     pub collection: u32,

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::COLLECTION_NAME_BYTES_MAX;
-use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, Settings};
-use super::super::query::Step;
+use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, STEP_BYTES, Settings};
+use super::super::query::{FILTERS_MAX, Filter, PHRASE_MAX, STEPS_MAX, Step};
 use super::super::update::{Field, POSITION_MAX};
 use super::*;
 use arras_protocol::Blob;
@@ -103,6 +103,37 @@ fn a_page_s_length_is_that_of_its_slots() {
     assert_eq!(encoded(0, 0, 0), encoded(100, u32::MAX, u64::MAX));
 }
 
+/// What is in a collection, and how often it has changed, shows in no length.
+#[test]
+fn who_opens_a_collection_hears_of_it_at_one_length() {
+    let encoded = |profile, (count, revision)| {
+        let settings = Settings { fields: 4, padding: Padding::None, profile: Blob(vec![1; profile]) };
+        let (documents, entries, live_entries) = (count, count, count);
+        let opened = Opened {
+            collection: 1,
+            salt: Salt([1; 16]),
+            settings,
+            documents,
+            entries,
+            live_entries,
+            revision,
+        };
+        Answer { number: 3, reply: Reply::Opened(opened) }.encode().len()
+    };
+    for profile in 0..STEP_BYTES {
+        assert_eq!(encoded(profile, (0, 0)), encoded(profile, (u64::MAX, u128::MAX)), "{profile}");
+    }
+}
+
+#[test]
+fn no_log_shows_what_is_in_an_update() {
+    let mut update = Update::new(7);
+    let facts = Facts { length: 9, visibility: 3, fields: [5, 6, 7, 8].map(Field) };
+    update.document(DocumentAction::Retire, DocumentName([4; 16]), facts).unwrap();
+    let ask = Ask { number: 1, request: Request::Update(update) };
+    assert_eq!(format!("{ask:?}"), "Ask { number: 1, request: Update(Update(..)) }");
+}
+
 #[test]
 fn searches_of_a_few_keywords_have_one_length() {
     let encoded = |keywords: u8| {
@@ -112,6 +143,21 @@ fn searches_of_a_few_keywords_have_one_length() {
         Ask { number: 1, request: Request::Search(search) }.encode().len()
     };
     assert_eq!(encoded(1), encoded(20));
+}
+
+/// Who has no rights yet may send it, and nothing is counted before it is read.
+#[test]
+fn what_takes_much_more_memory_than_bytes_is_not_read() {
+    let read = |formula: Vec<Step>| {
+        let mut search = Search::new(1);
+        search.keywords = (0..=255).map(|keyword| KeywordHash([keyword; 16])).collect();
+        search.filters = vec![Filter::Length(1); FILTERS_MAX];
+        search.formula = formula;
+        Ask::decode(&Ask { number: 1, request: Request::Search(search) }.encode()).is_ok()
+    };
+    assert!(read(vec![Step::Phrase(vec![(0, 0); PHRASE_MAX]); STEPS_MAX]));
+    assert!(read(vec![Step::All; STEPS_MAX]));
+    assert!(!read(vec![Step::All; 700_000]));
 }
 
 #[test]

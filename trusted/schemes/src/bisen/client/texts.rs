@@ -16,10 +16,9 @@ impl Display for Refused {
             Self::NotAllowed => f.write_str("no such collection, or no right to do that with it"),
             Self::Formula => f.write_str("the formula cannot be evaluated, or is out of bounds"),
             Self::Field(field) => write!(f, "the collection has no field {field}"),
-            Self::Update => f.write_str("the update cannot be read, or is out of bounds"),
             Self::Document(slot) => write!(f, "document {slot} of the update is not there, or comes twice"),
             Self::Bound => f.write_str(
-                "a name, a profile, a list or a setting is too long or out of bounds, or there are as many rights or collections as there may be",
+                "a name, a profile, an update, a list or a setting is too long or out of bounds, or there are as many rights, collections or documents as there may be",
             ),
             Self::OtherSettings => f.write_str("the collection is there with other settings"),
             Self::Stale(revision) => {
