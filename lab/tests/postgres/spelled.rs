@@ -128,6 +128,8 @@ const STATEMENTS: &[&str] = &[
     "ALTER TABLE items ALTER stock SET DEFAULT 9, ALTER price DROP DEFAULT, ALTER memo DROP DEFAULT",
     "DELETE FROM items WHERE id = 20",
     "SELECT nullif(count(*), 2), nullif(count(stock), 3) FROM items",
+    "SELECT nullif(sum(price), 987654), nullif(sum(stock), 11) FROM items",
+    "SELECT id, nullif(stock, 7) FROM items ORDER BY id",
 ];
 
 /// What is refused of an encrypted column, and answered in plaintext.
@@ -143,8 +145,6 @@ const REFUSED: &[&str] = &[
     "INSERT INTO items (id, name) VALUES (1, 'v') ON CONFLICT (id) WHERE name = 'secret' DO NOTHING",
     "INSERT INTO items (id, name) VALUES (1, 'v') ON CONFLICT (id) WHERE stock > 987654 DO NOTHING",
     "UPDATE items SET (name) = (SELECT 'secret')",
-    "SELECT nullif(sum(price), 987654) FROM items",
-    "SELECT nullif(stock, 987654) FROM items",
     "PREPARE padded (char(5)) AS SELECT id FROM items WHERE name = $1",
     "PREPARE padded (bpchar) AS INSERT INTO items (id, name) VALUES (50, $1)",
     "SELECT id FROM items WHERE name = 'secret'::char(9)",

@@ -62,7 +62,10 @@ impl Shapes {
     pub(crate) fn of_text(&mut self, text: &str) -> String {
         let mut shape = String::new();
         let mut rest = text;
-        while let Some((before, behind)) = rest.split_once("\\x") {
+        let begins = ["\\x", "decode('"];
+        while let Some((at, begin)) = begins.iter().filter_map(|begin| Some((rest.find(begin)?, begin))).min()
+        {
+            let (before, behind) = (&rest[..at], &rest[at + begin.len()..]);
             let end = behind.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(behind.len());
             let (digits, after) = behind.split_at(end);
             let bytes: Vec<u8> = digits
@@ -72,7 +75,7 @@ impl Shapes {
                 .collect();
             let shown =
                 if bytes.len() >= RANDOM_BYTES { self.of_bytes(&bytes) } else { format!("{bytes:02x?}") };
-            let _ = write!(shape, "{before}\\x{shown}");
+            let _ = write!(shape, "{before}{begin}{shown}");
             rest = after;
         }
         shape + rest
