@@ -128,7 +128,7 @@ const STATEMENTS: &[&str] = &[
     "ALTER TABLE items ALTER stock SET DEFAULT 9, ALTER price DROP DEFAULT, ALTER memo DROP DEFAULT",
     "DELETE FROM items WHERE id = 20",
     "SELECT nullif(count(*), 2), nullif(count(stock), 3) FROM items",
-    "SELECT nullif(sum(price), 987654), nullif(sum(stock), 11) FROM items",
+    "SELECT nullif(sum(price), 987654), nullif(sum(price), 4) FROM items",
     "SELECT id, nullif(stock, 7) FROM items ORDER BY id",
 ];
 

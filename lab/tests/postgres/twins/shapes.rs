@@ -52,6 +52,11 @@ impl Shapes {
     /// A value of a message.
     fn of_value(&mut self, value: &[u8]) -> String {
         match std::str::from_utf8(value) {
+            Ok(text)
+                if text.len() >= 2 * RANDOM_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+            {
+                self.of_bytes(value)
+            }
             Ok(text) if text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t') => self.of_text(text),
             _ if value.len() >= RANDOM_BYTES => self.of_bytes(value),
             _ => format!("{value:02x?}"),
