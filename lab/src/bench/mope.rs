@@ -281,7 +281,7 @@ mod tests {
         assert!(["8", "9", "10"].iter().all(|figure| of(figure, "mOPE").iter().all(|rate| *rate > 0.0)));
         assert!(of("11", "").iter().all(|rate| *rate > 0.0), "{lines:#?}");
         assert_eq!(of("12", "our tree, random, mean"), [0.0]);
-        let paths = [of("12", "4-way tree, random, mean"), of("12", "4-way tree, sequential, mean")];
+        let paths = [of("12", "of paths, random, mean"), of("12", "of paths, sequential, mean")];
         assert!(paths[0][0] > 1.0 && paths[0][0] < 4.0 && paths[1] < paths[0], "{paths:?}");
         assert!(of("12", "the median: labels rewritten")[0] > 0.0);
         assert_eq!(of("storage", "warm"), [1.0, 1.0]);

@@ -135,6 +135,11 @@ const REFUSED: &[&str] = &[
     "SELECT owner > 'secret' FROM ledger",
     "SELECT CASE WHEN n > 0 THEN 1 WHEN sqrt(n) > 987654 THEN bal * 2 END FROM ledger",
     "SELECT CASE WHEN owner = t THEN bal * 2 ELSE 987654 END FROM ledger",
+    "SELECT free BETWEEN SYMMETRIC 987654 AND 1 FROM ledger",
+    "SELECT bal * 2 NOT BETWEEN SYMMETRIC (-987654) AND 1 FROM ledger",
+    "SELECT CASE WHEN free BETWEEN SYMMETRIC 987654 AND 1 THEN bal * 2 ELSE 0 END FROM ledger",
+    "SELECT big IN ('987654.0', 7.5) FROM ledger",
+    "SELECT big IN (5, 987654::float8) FROM ledger",
     "SELECT DISTINCT bal + 987654 FROM ledger",
     "SELECT bal + 987654 AS x FROM ledger ORDER BY x",
     "SELECT bal + 987654 AS x, count(*) FROM ledger GROUP BY x",
@@ -276,4 +281,56 @@ async fn a_long_text_is_computed_with() {
         all.push((row.get::<_, String>(0), row.get::<_, i32>(1)));
     }
     assert!(all[0] == all[1]);
+}
+
+/// A parameter of one type here and another there; days that are shown in another style than the proxy's.
+#[tokio::test]
+async fn what_is_not_computed_as_in_plaintext_is_refused() {
+    let (_server, _proxy, [_, encrypted]) = both(SCHEMA, CREATE).await;
+    for statement in
+        ["SELECT bal + $1, number + $1 FROM ledger", "SELECT owner || $1, number + $1 FROM ledger"]
+    {
+        let error = encrypted.prepare(statement).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "0A000", "{statement}");
+    }
+    encrypted.batch_execute("SET datestyle = 'German, DMY'").await.unwrap();
+    for of in ["opened::text = '05.01.2020'", "opened + 1", "owner || opened", "owner || d"] {
+        let statement = format!("SELECT {of} FROM ledger");
+        assert_eq!(answered(&encrypted, &statement).await, Err("0A000".into()), "{statement}");
+    }
+    assert!(answered(&encrypted, "SELECT bal + 1 FROM ledger").await.is_ok());
+}
+
+/// A text joined with itself often, and a row of many such.
+#[tokio::test]
+async fn what_is_joined_has_a_greatest_length() {
+    let (_server, _proxy, [_, encrypted]) = both(SCHEMA, CREATE).await;
+    encrypted
+        .execute("INSERT INTO ledger (id, owner) VALUES (70, $1)", &[&"a".repeat(600_000)])
+        .await
+        .unwrap();
+    let joined = |times: usize| vec!["owner"; times].join(" || ");
+    let many = vec![format!("length({})", joined(50)); 2].join(", ");
+    let wide = vec![joined(20); 10].join(", ");
+    for of in [many, wide] {
+        let statement = format!("SELECT {of} FROM ledger WHERE id = 70");
+        assert_eq!(answered(&encrypted, &statement).await, Err("54000".into()));
+    }
+    let fits =
+        answered(&encrypted, &format!("SELECT length({}) FROM ledger WHERE id = 70", joined(20))).await;
+    assert_eq!(fits.unwrap()[1], "12000000");
+}
+
+/// What is sealed for a parameter does not open as a value of the column.
+#[tokio::test]
+async fn a_parameter_is_no_value_of_the_column() {
+    let (server, _proxy, [_, encrypted]) = both(SCHEMA, CREATE).await;
+    let before = log_of(&server).len();
+    encrypted.query("SELECT owner || $1 FROM ledger WHERE id = 3", &[&"forged"]).await.unwrap();
+    let log = log_of(&server);
+    let (_, sealed) = log.get(before..).unwrap().rsplit_once("$1 = '\\x").expect("a parameter in the log");
+    let sealed: String = sealed.chars().take_while(char::is_ascii_hexdigit).collect();
+    let direct = crate::extended::connect(&server.uri("postgres")).await;
+    direct.batch_execute(&format!("UPDATE ledger SET owner = '\\x{sealed}' WHERE id = 3")).await.unwrap();
+    assert_eq!(answered(&encrypted, "SELECT owner FROM ledger WHERE id = 3").await, Err("XX001".into()));
 }

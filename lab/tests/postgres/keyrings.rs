@@ -233,3 +233,24 @@ async fn rows_without_a_check_are_taken_by_who_can_open_them() {
     let (well, said) = first.doctor(&server, "other", true);
     assert!(well, "{said}");
 }
+
+/// Keeping a check runs nothing of the caller's with rights that the caller does not have: not what a view of hers computes.
+#[tokio::test]
+async fn to_keep_a_check_gives_nobody_rights() {
+    let server = PrivatePostgres::start().unwrap();
+    let _proxy = Dev::start(&server, "postgres", SCHEMA);
+    let direct = connect(&server.uri("postgres")).await;
+    let prepared = "CREATE ROLE mallory LOGIN; GRANT CREATE, USAGE ON SCHEMA public TO mallory; CREATE TABLE ran (who text); \
+        GRANT INSERT ON ran TO PUBLIC";
+    direct.batch_execute(prepared).await.unwrap();
+    let mallory = connect(&server.uri("postgres").replace("//postgres@", "//mallory@")).await;
+    let trap = "CREATE FUNCTION public.trap() RETURNS bytea LANGUAGE plpgsql AS \
+        $$ BEGIN INSERT INTO public.ran VALUES (current_user); RETURN NULL; END $$; \
+        CREATE VIEW public.trapped AS SELECT public.trap() AS c";
+    mallory.batch_execute(trap).await.unwrap();
+    // In a transaction of its own: the view is not new.
+    let kept = "SELECT arras.check_column('public.trapped', 'c', false, '\\x00', NULL, NULL)";
+    mallory.batch_execute(kept).await.unwrap();
+    let ran = direct.query_one("SELECT count(*) FROM ran", &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(ran, 0);
+}

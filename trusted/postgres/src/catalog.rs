@@ -324,6 +324,12 @@ pub struct Encryption {
 }
 
 impl Encryption {
+    /// What parameters are sealed under that are computed with beside the column: another id, so that none opens as a value of it.
+    #[must_use]
+    pub fn parameters_id(&self) -> [u8; 8] {
+        self.id.map(|byte| !byte)
+    }
+
     /// The column as the holder of keys is told of it.
     #[must_use]
     pub fn declared(&self) -> Declared {

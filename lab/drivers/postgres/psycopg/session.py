@@ -199,7 +199,7 @@ def errors(session, db):
         session.step(f"error: {name}", lambda t=text, v=values: rows(db, t, v), error=state)
     session.step("error: syntax", lambda: unparsed(db))
     session.refused("refused: like", lambda: rows(db, "SELECT name FROM people WHERE name LIKE %s", ["A%"]))
-    session.refused("refused: function", lambda: rows(db, "SELECT upper(name) FROM people"))
+    session.refused("refused: function", lambda: rows(db, "SELECT reverse(name) FROM people"))
 
 
 def unparsed(db):

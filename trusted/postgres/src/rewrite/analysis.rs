@@ -55,7 +55,7 @@ pub(super) struct Analysis<'a> {
     understood: BTreeSet<usize>,
     pub(super) edits: Edits,
     /// Types of the client's parameters that are values of encrypted columns.
-    parameters: BTreeMap<u16, u32>,
+    pub(super) parameters: BTreeMap<u16, u32>,
     /// What the proxy computes.
     pub(super) computed: Computed,
     /// The rows of a query that the proxy seals.

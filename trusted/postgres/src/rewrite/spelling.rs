@@ -163,7 +163,7 @@ fn ends_as_query(lexemes: &Lexemes, mut name: usize) -> bool {
 }
 
 /// Does it say of `BETWEEN` that its ends may stand in either order?
-pub(super) fn is_symmetric(lexemes: &Lexemes, at: usize) -> bool {
+pub(in crate::rewrite) fn is_symmetric(lexemes: &Lexemes, at: usize) -> bool {
     lexemes.is_word(at, "symmetric") && is_of_between(lexemes, at)
 }
 

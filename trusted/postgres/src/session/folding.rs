@@ -1,7 +1,7 @@
 //! Rows that are too long to be held whole for the sealed values that a sum is made of: those are opened and added as they
 //! come, and only the rest of the row is kept.
 
-use super::reading::{Part, Reading, output, put_count, put_value};
+use super::reading::{Part, Reading, output, put_count, put_value, too_long};
 use crate::codec::Datum;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
@@ -123,7 +123,7 @@ impl FoldedRow {
                 folding.read(taken, columns)?;
                 *lacking -= taken.len();
                 if *lacking == 0 {
-                    self.end_folded()?;
+                    self.end_folded(rewriting)?;
                 }
                 Ok(behind)
             }
@@ -132,6 +132,18 @@ impl FoldedRow {
 
     fn is_binary(&self) -> bool {
         format_of(&self.form.formats, self.done) == 1
+    }
+
+    /// Has memory for a row of so many bytes.
+    fn count(&mut self, bytes: usize, rewriting: &Rewriting) -> Result<(), SqlError> {
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(too_long(bytes));
+        }
+        if bytes > self.counted + COUNTED_BYTES {
+            self.shares.push(rewriting.replies.try_share(bytes - self.counted)?);
+            self.counted = bytes;
+        }
+        Ok(())
     }
 
     /// The length of a column has come.
@@ -145,17 +157,7 @@ impl FoldedRow {
                 Ok(())
             }
             None => {
-                let bytes = self.shown.len() + length;
-                if bytes > MESSAGE_BYTES_MAX {
-                    let text = format!(
-                        "a row of {bytes} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})"
-                    );
-                    return Err(SqlError::new("54000", text));
-                }
-                if bytes > self.counted + COUNTED_BYTES {
-                    self.shares.push(rewriting.replies.try_share(bytes - self.counted)?);
-                    self.counted = bytes;
-                }
+                self.count(self.shown.len() + length, rewriting)?;
                 self.column = Column::Kept(length, Vec::with_capacity(length));
                 if length == 0 { self.end_kept(Some(&[]), rewriting) } else { Ok(()) }
             }
@@ -168,6 +170,8 @@ impl FoldedRow {
             Output::Plain | Output::PlainRest => put_value(&mut self.shown, value),
             sealed => {
                 let opened = sealed.open(value, binary, binary, &*rewriting.columns)?;
+                // What is computed may be longer than what it is computed of.
+                self.count(self.shown.len() + opened.as_ref().map_or(0, |opened| opened.len()), rewriting)?;
                 put_value(&mut self.shown, opened.as_deref());
             }
         }
@@ -175,7 +179,7 @@ impl FoldedRow {
         Ok(())
     }
 
-    fn end_folded(&mut self) -> Result<(), SqlError> {
+    fn end_folded(&mut self, rewriting: &Rewriting) -> Result<(), SqlError> {
         let binary = self.is_binary();
         let Column::Folded(_, folding) = std::mem::replace(&mut self.column, Column::Length(Vec::new()))
         else {
@@ -185,6 +189,7 @@ impl FoldedRow {
             if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
         };
         let value = folding.end()?.map(written);
+        self.count(self.shown.len() + value.as_ref().map_or(0, Vec::len), rewriting)?;
         put_value(&mut self.shown, value.as_deref());
         self.next();
         Ok(())

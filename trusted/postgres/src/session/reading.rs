@@ -16,6 +16,7 @@ use crate::fields::Fields;
 use crate::named::Naming;
 use crate::plan::{Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
+use crate::rewriting::MESSAGE_BYTES_MAX;
 use crate::room::Share;
 use arras_service::columns::Columns;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -508,6 +509,12 @@ fn description(frame: &[u8], outputs: &Outputs, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
+/// That a row is longer than the proxy makes one, computed of a shorter one as it may be.
+pub(super) fn too_long(bytes: usize) -> SqlError {
+    let text = format!("a row of {bytes} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})");
+    SqlError::new("54000", text)
+}
+
 /// `DataRow`, with its sealed columns opened.
 fn row(
     frame: &[u8],
@@ -539,7 +546,14 @@ fn row(
             match output(outputs, at, count) {
                 Output::Plain | Output::PlainRest => put_value(out, value),
                 sealed => match sealed.open(value, binary, binary, columns) {
-                    Ok(opened) => put_value(out, opened.as_deref()),
+                    Ok(opened) => {
+                        let bytes = out.len() - begun + opened.as_ref().map_or(0, |opened| opened.len());
+                        if bytes > MESSAGE_BYTES_MAX {
+                            failed = Some(too_long(bytes));
+                            return;
+                        }
+                        put_value(out, opened.as_deref());
+                    }
                     Err(error) => {
                         failed = Some(error);
                         return;

@@ -3,7 +3,7 @@
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::fields::Fields;
-use crate::plan::{Action, Output, Outputs, Program};
+use crate::plan::{Action, DerivedPart, Output, Outputs, Program};
 
 /// The settings that say how a statement's text is to be read.
 #[derive(Debug)]
@@ -18,8 +18,18 @@ pub(super) struct Settings {
 fn shows_dates(outputs: &Outputs) -> bool {
     let Outputs::Columns(list) = outputs else { return false };
     let dates = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
-    let is_date = |output: &Output| matches!(output, Output::Sealed(column) if dates.contains(&column.kind));
-    list.iter().any(is_date)
+    let is_date = |kind: ColumnType| dates.contains(&kind);
+    let reads = |part: &DerivedPart| match part {
+        DerivedPart::Fold(_, column) | DerivedPart::Value(column) => is_date(column.kind),
+        DerivedPart::Plain(kind) => is_date(*kind),
+        DerivedPart::Count => false,
+    };
+    list.iter().any(|output| match output {
+        Output::Sealed(column) => is_date(column.kind),
+        // What is computed may be a text of one.
+        Output::Derived(derived) => is_date(derived.kind) || derived.parts.iter().any(reads),
+        _ => false,
+    })
 }
 
 /// Does what becomes of a statement show one?

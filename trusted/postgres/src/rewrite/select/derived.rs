@@ -8,7 +8,7 @@ use super::{Mode, What};
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::plan::{Derived, DerivedExpression, DerivedPart, Form, Piece};
+use crate::plan::{Derived, DerivedExpression, DerivedPart, Form, Piece, Source};
 use crate::rewrite::analysis::{Analysis, Reference};
 use crate::rewrite::constant::{Constant, constant};
 use crate::rewrite::expression::argument_of;
@@ -292,14 +292,23 @@ impl Analysis<'_> {
         Some(gathered.plain(kind, vec![Piece::Text(text)]))
     }
 
-    /// A parameter, sealed as a value of a type.
+    /// A parameter, sealed as a value of a type: under another key than the column's, as who may only read would else make values
+    /// that the server can put into it.
     fn gathered_parameter(
         &mut self,
         found: &Constant,
         kind: ColumnType,
         gathered: &mut Gathered,
     ) -> Result<DerivedExpression, SqlError> {
-        let column = Encryption { kind, max_bytes: None, ..(*gathered.column).clone() };
+        if let Source::Parameter(number) = found.source
+            && self.parameters.get(&number).is_some_and(|oid| *oid != kind.oid())
+        {
+            let message = format!("${number} is of two types, in two places");
+            let hint = "Give each of them a parameter of its own.";
+            return Err(self.unsupported(found.tokens.start, message, hint));
+        }
+        let id = gathered.column.parameters_id();
+        let column = Encryption { id, kind, max_bytes: None, ..(*gathered.column).clone() };
         let column = Arc::new(Encryption { equality: None, order: None, sum: false, ..column });
         let mut pieces = vec![Piece::Text("(".into())];
         pieces.extend(self.value_pieces(found, Form::Sealed(column.clone()))?);

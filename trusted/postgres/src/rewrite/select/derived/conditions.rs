@@ -1,12 +1,15 @@
 //! Conditions by which the proxy chooses: computed by it where they read what is encrypted, else by the server.
 
+use super::super::first_token;
 use super::{Gathered, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Compared, DerivedExpression, DerivedPart};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::scope::Scope;
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use crate::rewrite::spelling::is_symmetric;
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use sqlparser::tokenizer::Token;
 use std::ops::Range;
 
 pub(super) fn compared_of(op: &BinaryOperator) -> Option<Compared> {
@@ -71,7 +74,35 @@ fn is_safe(expression: &Expr) -> bool {
     }
 }
 
+/// Are members of a list all written in one way, so that one by one they are read as they are together?
+fn are_of_one_kind(list: &[Expr]) -> bool {
+    fn kind(member: &Expr) -> Option<std::mem::Discriminant<Value>> {
+        match member {
+            Expr::Value(value) => Some(std::mem::discriminant(&value.value)),
+            Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => kind(expr),
+            _ => None,
+        }
+    }
+    match list {
+        [] | [_] => true,
+        [first, rest @ ..] => kind(first).is_some() && rest.iter().all(|member| kind(member) == kind(first)),
+    }
+}
+
 impl Analysis<'_> {
+    /// Does `SYMMETRIC` stand before the first end of a `BETWEEN`?
+    fn is_behind_symmetric(&self, low: &Expr) -> bool {
+        // Parentheses and signs before the first value.
+        let mut at = first_token(self.lexemes, low);
+        while let Some(before) = at.checked_sub(1) {
+            match self.lexemes.token(before) {
+                Some(Token::LParen | Token::Minus | Token::Plus) => at = before,
+                _ => return is_symmetric(self.lexemes, before),
+            }
+        }
+        false
+    }
+
     /// `CASE`, with an operand or without.
     pub(super) fn case_of(
         &mut self,
@@ -198,6 +229,8 @@ impl Analysis<'_> {
             Expr::IsNotTrue(inner) => self.typed(inner, gathered, scope)?.map(|inner| not(is(true, inner))),
             Expr::IsFalse(inner) => self.typed(inner, gathered, scope)?.map(|inner| is(false, inner)),
             Expr::IsNotFalse(inner) => self.typed(inner, gathered, scope)?.map(|inner| not(is(false, inner))),
+            // PostgreSQL reads members of several kinds as one type.
+            Expr::InList { list, .. } if !are_of_one_kind(list) => None,
             Expr::InList { expr, list, negated } => {
                 let mut found = Vec::with_capacity(list.len());
                 for one in list {
@@ -208,6 +241,7 @@ impl Analysis<'_> {
                 }
                 Some(if *negated { not(any(found)) } else { any(found) })
             }
+            Expr::Between { low, .. } if self.is_behind_symmetric(low) => None,
             Expr::Between { expr, low, high, negated } => {
                 let low = self.compared((expr, low), Compared::GreaterOrEqual, gathered, scope)?;
                 let high = self.compared((expr, high), Compared::LessOrEqual, gathered, scope)?;
