@@ -202,8 +202,14 @@ fn no_operator(operator: &str, column: &Encryption) -> SqlError {
 /// Most bytes of what is joined of several values: a statement may join one with itself often.
 const JOINED_BYTES_MAX: usize = 16 << 20;
 
-fn too_long() -> SqlError {
-    SqlError::new("54000", format!("a result is longer than the proxy computes ({JOINED_BYTES_MAX} bytes)"))
+fn may_join(one: usize, other: usize) -> Result<(), SqlError> {
+    if one + other <= JOINED_BYTES_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        "54000",
+        format!("a result is longer than the proxy computes ({JOINED_BYTES_MAX} bytes)"),
+    ))
 }
 
 pub(super) fn combine(
@@ -214,20 +220,12 @@ pub(super) fn combine(
 ) -> Result<Typed, SqlError> {
     let no_operator = || no_operator(sign(operator), column);
     match (&left.datum, &right.datum, operator) {
-        (Datum::Text(one), Datum::Text(other), Arithmetic::Concatenated)
-            if one.len() + other.len() > JOINED_BYTES_MAX =>
-        {
-            return Err(too_long());
-        }
-        (Datum::Bytes(one), Datum::Bytes(other), Arithmetic::Concatenated)
-            if one.len() + other.len() > JOINED_BYTES_MAX =>
-        {
-            return Err(too_long());
-        }
         (Datum::Text(one), Datum::Text(other), Arithmetic::Concatenated) => {
+            may_join(one.len(), other.len())?;
             return Ok(Typed { datum: Datum::Text(format!("{one}{other}")), kind: left.kind });
         }
         (Datum::Bytes(one), Datum::Bytes(other), Arithmetic::Concatenated) => {
+            may_join(one.len(), other.len())?;
             return Ok(Typed { datum: Datum::Bytes([one.as_slice(), other].concat()), kind: left.kind });
         }
         (_, _, Arithmetic::Concatenated) => return Err(no_operator()),
