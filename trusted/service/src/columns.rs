@@ -60,6 +60,15 @@ pub struct Place {
     pub above: Option<Vec<u8>>,
 }
 
+impl Place {
+    /// All ciphertexts that a bound may be made of.
+    pub fn ciphertexts(&self) -> impl Iterator<Item = &[u8]> {
+        let Self { exact, among, below, above } = self;
+        let among = among.iter().flat_map(|(first, last)| [first, last]);
+        [exact, below, above].into_iter().flatten().chain(among).map(Vec::as_slice)
+    }
+}
+
 /// The labels that ciphertexts have at one time, and what tells that time from others: 8 bytes each, as the database's
 /// functions take them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -306,3 +306,46 @@ async fn what_fh_ope_hides_is_refused_and_a_shared_label_is_found() {
     let (well, said) = pair.proxy.doctor(&pair.server, "encrypted", true);
     assert!(!well && said.contains("1 rows have a label that is another row's, too"), "{said}");
 }
+
+/// A statement whose bounds were looked up, and that runs only when the rows at these bounds have gone: their keys stay for it,
+/// while others that went with the same rows are swept out.
+#[tokio::test]
+async fn a_read_that_waits_answers_though_the_rows_at_its_bounds_have_gone() {
+    const BOTH: &str = r#"
+        [tables."public.visits"]
+        age = { id = "5f0c9d3e21b7a831", type = "integer", operations = ["order"], order = "fh_ope" }
+        score = { id = "5f0c9d3e21b7a832", type = "bigint", operations = ["order"], order = "stope" }
+    "#;
+    let mut pair = Pair::start(BOTH, "CREATE TABLE visits (id int PRIMARY KEY, age int, score bigint); CREATE TABLE other ()").await;
+    let direct = pair.direct().await;
+    for value in 1..=40 {
+        pair.same(&format!("INSERT INTO visits VALUES ({value}, {value}, {value})")).await;
+    }
+    // One that has given no key out yet.
+    pair.proxy.killed_and_restarted(&pair.server, "encrypted");
+    pair.encrypted = connect(&pair.proxy.uri("encrypted")).await;
+    let read = "SELECT count(*) FROM visits WHERE age <= $1 AND score >= $2 AND NOT EXISTS (SELECT FROM other)";
+    let reader = connect(&pair.proxy.uri("encrypted")).await;
+    // What is prepared waits only when it is run.
+    let read = reader.prepare(read).await.unwrap();
+    let gate = pair.direct().await;
+    gate.batch_execute("BEGIN; LOCK other").await.unwrap();
+    let waiting = tokio::spawn(async move { reader.query_one(&read, &[&20, &11_i64]).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while direct.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    pair.same("DELETE FROM visits WHERE id % 10 IN (0, 1)").await;
+    let left = "SELECT column_id, count(*) FROM arras.mope_entry GROUP BY column_id ORDER BY column_id";
+    loop {
+        let rows = direct.query(left, &[]).await.unwrap();
+        // 32 rows are left; no more than a key on either side of a bound stays with theirs.
+        if rows.len() == 2 && rows.iter().all(|row| row.get::<_, i64>(1) <= 34) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    gate.batch_execute("COMMIT").await.unwrap();
+    let found = waiting.await.unwrap().unwrap();
+    assert_eq!(found.get::<_, i64>(0), 8);
+}

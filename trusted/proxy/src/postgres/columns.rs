@@ -19,7 +19,7 @@ use arras_service::{Fault, ServiceError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, RwLock, mpsc};
 use zeroize::Zeroizing;
 
 /// Keys that are looked at at a time, to be taken out.
@@ -160,6 +160,9 @@ pub(crate) struct Encoder {
     /// All but mOPE: keys that were given out lately, and when. Held while keys come or go, so that none goes that somebody
     /// was just told is there.
     lately: Mutex<Lately>,
+    /// All but mOPE: keys that statements lately got as bounds. Shared by who looks bounds up, until they are noted, and alone with who
+    /// takes keys out: none goes between look-up and statement.
+    bounds: RwLock<std::sync::Mutex<Lately>>,
     /// Keys of single occurrences that are not given out yet.
     ready: std::sync::Mutex<Ready>,
     /// mOPE: ciphertexts that are stored.
@@ -181,8 +184,9 @@ impl Encoder {
         let (label, kind) = (column.label.clone(), tree.kind());
         let (owed, owing) = mpsc::channel(OWED_MAX);
         let owing = Mutex::new(Some(owing));
-        let (lately, ready, known) = (Mutex::default(), std::sync::Mutex::default(), Known::default());
-        Ok(Self { label, kind, tree, tables, owed, owing, lately, ready, known })
+        let (lately, bounds) = (Mutex::default(), RwLock::default());
+        let (ready, known) = (std::sync::Mutex::default(), Known::default());
+        Ok(Self { label, kind, tree, tables, owed, owing, lately, bounds, ready, known })
     }
 
     async fn encoded(&self, keys: &[Vec<u8>], process: Option<i32>) -> Result<Vec<Blob>, IndexError> {
@@ -309,16 +313,26 @@ impl Encoder {
         let mut lately = self.lately.lock().await;
         let now = Instant::now();
         lately.let_go(now);
+        noted(&mut *self.bounds.write().await).let_go(now);
         self.ready().let_go(now);
         let is_all = unused.len() < usize::from(SWEPT);
         unused.retain(|ciphertext| !lately.has(ciphertext.as_slice()));
         let mut gone = 0;
         // Keys of occurrences, of which there are as many as rows went, together.
         let together = self.kind == Kind::FrequencyHiding && unused.len() > 1;
-        if together && let Some(swept) = self.swept_together(&unused).await? {
-            return Ok(Swept { is_all, ..swept });
+        if together {
+            let mut bounds = self.bounds.write().await;
+            unused.retain(|ciphertext| !noted(&mut bounds).has(ciphertext.as_slice()));
+            if let Some(swept) = self.swept_together(&unused).await? {
+                return Ok(Swept { is_all, ..swept });
+            }
         }
         for ciphertext in unused {
+            // One by one: who looks bounds up waits for no more than one of them.
+            let mut bounds = self.bounds.write().await;
+            if noted(&mut bounds).has(ciphertext.as_slice()) {
+                continue;
+            }
             match self.take_out(&ciphertext).await {
                 Ok(true) => gone += 1,
                 Ok(false) => return Ok(Swept { gone, is_all, is_busy: true }),
@@ -336,6 +350,9 @@ impl Encoder {
 
     /// Takes keys of occurrences out in one change; nothing if one of them cannot go.
     async fn swept_together(&self, unused: &[Blob]) -> Result<Option<Swept>, IndexError> {
+        if unused.is_empty() {
+            return Ok(Some(Swept { gone: 0, is_all: true, is_busy: false }));
+        }
         match self.tree.remove_stored(unused, SWEEP_WAIT).await {
             Ok(true) => Ok(Some(Swept { gone: unused.len(), is_all: true, is_busy: false })),
             Ok(false) => Ok(Some(Swept { gone: 0, is_all: true, is_busy: true })),
@@ -426,23 +443,36 @@ impl OrderEncoder for Encoder {
                     |ciphertext| Place { exact: Some(ciphertext), among: None, below: None, above: None };
                 return Ok(known.into_iter().map(exact).collect());
             }
+            let bounds = self.bounds.read().await;
             let found = self.tree.places(keys).await.map_err(|error| self.failure(error))?;
-            let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
-            let place = |place: Found| match place {
-                Found::At(stored) => {
-                    Place { exact: Some(bytes(stored)), among: None, below: None, above: None }
-                }
-                Found::Among { below, first, last, above } => Place {
-                    exact: None,
-                    among: Some((bytes(first), bytes(last))),
-                    below: below.map(bytes),
-                    above: above.map(bytes),
-                },
-                Found::Between { below, above } => {
-                    Place { exact: None, among: None, below: below.map(bytes), above: above.map(bytes) }
-                }
-            };
-            Ok(found.into_iter().map(place).collect())
+            let places: Vec<Place> = found.into_iter().map(place).collect();
+            if self.kind != Kind::Mope {
+                let mut bounds = bounds.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = Instant::now();
+                places.iter().flat_map(Place::ciphertexts).for_each(|ciphertext| bounds.note(ciphertext, now));
+            }
+            Ok(places)
         })
+    }
+}
+
+fn noted(bounds: &mut std::sync::Mutex<Lately>) -> &mut Lately {
+    bounds.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a value stands, by ciphertexts alone.
+fn place(found: Found) -> Place {
+    let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
+    match found {
+        Found::At(stored) => Place { exact: Some(bytes(stored)), among: None, below: None, above: None },
+        Found::Among { below, first, last, above } => Place {
+            exact: None,
+            among: Some((bytes(first), bytes(last))),
+            below: below.map(bytes),
+            above: above.map(bytes),
+        },
+        Found::Between { below, above } => {
+            Place { exact: None, among: None, below: below.map(bytes), above: above.map(bytes) }
+        }
     }
 }
