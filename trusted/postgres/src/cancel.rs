@@ -1,9 +1,11 @@
 //! Requests to cancel: a client names its session by numbers that the proxy gave it, and the database's own session is
-//! cancelled by the numbers that the database gave.
+//! cancelled by the numbers that the database gave. One request cancels one statement: what the proxy does for it ends only when
+//! the request has reached the database, so that it does not meet the next one there.
 
 use crate::error::{SqlError, sqlstate};
 use rand::Rng;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -14,8 +16,38 @@ pub(crate) struct Key {
     pub(crate) secret: i32,
 }
 
-/// What a session is known by at the database, and who is told that it is cancelled.
-type Known = (Key, Arc<Notify>);
+/// What the proxy does for a statement: whether somebody has asked to cancel it, and who is told that it is.
+#[derive(Default)]
+struct Work {
+    asked: AtomicBool,
+    cancelled: Notify,
+}
+
+/// What the proxy does for a session now.
+type Doing = Arc<Mutex<Option<Arc<Work>>>>;
+
+/// What a session is known by at the database, and what is done for it.
+type Known = (Key, Doing);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request to cancel what a session did when it came. Dropped, it takes effect on what the proxy does.
+pub(crate) struct Request {
+    /// What the database knows the session by.
+    pub(crate) upstream: Key,
+    work: Option<Arc<Work>>,
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(work) = &self.work {
+            work.cancelled.notify_one();
+        }
+    }
+}
 
 /// The sessions that can be cancelled.
 #[derive(Clone, Default)]
@@ -32,24 +64,27 @@ impl Cancellable {
             let secret = rand::rng().next_u32().cast_signed();
             let shown = Key { process: upstream.process, secret };
             if let std::collections::hash_map::Entry::Vacant(place) = keys.entry(shown) {
-                let cancelled = Arc::new(Notify::new());
-                place.insert((upstream, Arc::clone(&cancelled)));
-                return Entered { sessions: self.clone(), shown, upstream, cancelled };
+                let doing = Doing::default();
+                place.insert((upstream, Arc::clone(&doing)));
+                return Entered { sessions: self.clone(), shown, upstream, doing };
             }
         }
     }
 
-    /// Cancels what the proxy does for a session that a client names; what the database knows it by.
-    pub(crate) fn cancel(&self, shown: Key) -> Option<Key> {
-        let (upstream, cancelled) = self.lock().get(&shown).cloned()?;
+    /// Asks to cancel what a session that a client names does now, at the database and here: to be dropped when the database has
+    /// been asked.
+    pub(crate) fn cancel(&self, shown: Key) -> Option<Request> {
+        let (upstream, doing) = self.lock().get(&shown).cloned()?;
         // Whoever does nothing now has nothing cancelled.
-        cancelled.notify_waiters();
-        Some(upstream)
+        let work = locked(&doing).clone();
+        if let Some(work) = &work {
+            work.asked.store(true, Ordering::SeqCst);
+        }
+        Some(Request { upstream, work })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
-        // Nothing panics while it is held.
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.keys)
     }
 }
 
@@ -58,7 +93,7 @@ pub(crate) struct Entered {
     sessions: Cancellable,
     pub(crate) shown: Key,
     pub(crate) upstream: Key,
-    cancelled: Arc<Notify>,
+    doing: Doing,
 }
 
 impl Entered {
@@ -70,13 +105,21 @@ impl Entered {
         &self,
         work: impl Future<Output = Result<T, SqlError>>,
     ) -> Result<T, SqlError> {
-        tokio::select! {
+        let doing = Arc::new(Work::default());
+        *locked(&self.doing) = Some(Arc::clone(&doing));
+        let done = tokio::select! {
             biased;
-            done = work => done,
-            () = self.cancelled.notified() => {
-                Err(SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request"))
+            done = work => Some(done),
+            () = doing.cancelled.notified() => None,
+        };
+        *locked(&self.doing) = None;
+        if let Some(done) = done {
+            if !doing.asked.load(Ordering::SeqCst) {
+                return done;
             }
+            doing.cancelled.notified().await;
         }
+        Err(SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request"))
     }
 }
 
@@ -98,21 +141,40 @@ mod tests {
         let entered = sessions.enter(upstream);
         let shown = entered.shown;
         assert_eq!(shown.process, 7);
-        assert!(sessions.cancel(shown) == Some(upstream));
+        assert!(sessions.cancel(shown).unwrap().upstream == upstream);
         assert!(sessions.cancel(Key { secret: shown.secret.wrapping_add(1), ..shown }).is_none());
         let waits = |cancels: bool| {
             let waiting = entered.unless_cancelled(std::future::pending::<Result<(), SqlError>>());
             let mut waiting = std::pin::pin!(waiting);
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             assert!(waiting.as_mut().poll(&mut context).is_pending());
-            if cancels {
-                sessions.cancel(shown);
-            }
+            let request = cancels.then(|| sessions.cancel(shown).unwrap());
+            assert!(waiting.as_mut().poll(&mut context).is_pending(), "the database was not asked yet");
+            drop(request);
             waiting.as_mut().poll(&mut context).map(|ended| ended.unwrap_err().sqlstate)
         };
         assert_eq!(waits(true), std::task::Poll::Ready("57014"));
         assert!(waits(false).is_pending(), "one that came between two statements is none of the next");
         drop(entered);
         assert!(sessions.cancel(shown).is_none());
+    }
+
+    #[test]
+    fn a_statement_whose_work_is_done_while_the_database_is_asked_is_cancelled_and_the_next_is_not() {
+        let sessions = Cancellable::default();
+        let entered = sessions.enter(Key { process: 7, secret: 9 });
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let (done, work) = tokio::sync::oneshot::channel();
+        let working = entered.unless_cancelled(async { Ok(work.await.unwrap()) });
+        let mut working = std::pin::pin!(working);
+        assert!(working.as_mut().poll(&mut context).is_pending());
+        let request = sessions.cancel(entered.shown).unwrap();
+        done.send(5).unwrap();
+        assert!(working.as_mut().poll(&mut context).is_pending());
+        drop(request);
+        let ended = working.as_mut().poll(&mut context).map(|ended| ended.unwrap_err().sqlstate);
+        assert_eq!(ended, std::task::Poll::Ready("57014"));
+        let next = std::pin::pin!(entered.unless_cancelled(std::future::ready(Ok(6))));
+        assert!(matches!(next.poll(&mut context), std::task::Poll::Ready(Ok(6))));
     }
 }

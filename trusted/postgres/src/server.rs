@@ -173,11 +173,11 @@ impl ServerState {
 
     async fn cancel(&self, shown: Key, peer: SocketAddr) {
         // Nothing is said to whoever asks, as PostgreSQL says nothing.
-        let Some(key) = self.sessions.cancel(shown) else {
+        let Some(request) = self.sessions.cancel(shown) else {
             tracing::info!(%peer, "a request to cancel names no session");
             return;
         };
-        if let Err(error) = self.upstream.cancel(key.process, key.secret).await {
+        if let Err(error) = self.upstream.cancel(request.upstream.process, request.upstream.secret).await {
             tracing::warn!(%peer, %error, "a request to cancel could not be passed on");
         }
     }

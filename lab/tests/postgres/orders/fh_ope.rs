@@ -316,7 +316,11 @@ async fn a_read_that_waits_answers_though_the_rows_at_its_bounds_have_gone() {
         age = { id = "5f0c9d3e21b7a831", type = "integer", operations = ["order"], order = "fh_ope" }
         score = { id = "5f0c9d3e21b7a832", type = "bigint", operations = ["order"], order = "stope" }
     "#;
-    let mut pair = Pair::start(BOTH, "CREATE TABLE visits (id int PRIMARY KEY, age int, score bigint); CREATE TABLE other ()").await;
+    let mut pair = Pair::start(
+        BOTH,
+        "CREATE TABLE visits (id int PRIMARY KEY, age int, score bigint); CREATE TABLE other ()",
+    )
+    .await;
     let direct = pair.direct().await;
     for value in 1..=40 {
         pair.same(&format!("INSERT INTO visits VALUES ({value}, {value}, {value})")).await;
@@ -324,7 +328,8 @@ async fn a_read_that_waits_answers_though_the_rows_at_its_bounds_have_gone() {
     // One that has given no key out yet.
     pair.proxy.killed_and_restarted(&pair.server, "encrypted");
     pair.encrypted = connect(&pair.proxy.uri("encrypted")).await;
-    let read = "SELECT count(*) FROM visits WHERE age <= $1 AND score >= $2 AND NOT EXISTS (SELECT FROM other)";
+    let read =
+        "SELECT count(*) FROM visits WHERE age <= $1 AND score >= $2 AND NOT EXISTS (SELECT FROM other)";
     let reader = connect(&pair.proxy.uri("encrypted")).await;
     // What is prepared waits only when it is run.
     let read = reader.prepare(read).await.unwrap();

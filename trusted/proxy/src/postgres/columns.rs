@@ -449,7 +449,10 @@ impl OrderEncoder for Encoder {
             if self.kind != Kind::Mope {
                 let mut bounds = bounds.lock().unwrap_or_else(PoisonError::into_inner);
                 let now = Instant::now();
-                places.iter().flat_map(Place::ciphertexts).for_each(|ciphertext| bounds.note(ciphertext, now));
+                places
+                    .iter()
+                    .flat_map(Place::ciphertexts)
+                    .for_each(|ciphertext| bounds.note(ciphertext, now));
             }
             Ok(places)
         })
