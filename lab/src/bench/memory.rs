@@ -23,6 +23,8 @@ const CURSOR_DOCUMENTS: u64 = 2000;
 const SILENT: usize = 30;
 /// How long they do not.
 const SILENCE: Duration = Duration::from_secs(8);
+/// How long a new proxy is left alone before its load: its store takes up what the log holds.
+const REST: Duration = Duration::from_secs(4);
 /// Documents that heavy filters look at, values of one, and how many there are at a time.
 const FILTERED: u64 = 60_000;
 const MEMBERS: u64 = 100_000;
@@ -99,12 +101,29 @@ fn drain(client: &mut WireClient, query: &Document) -> Result<u64, ClientError> 
     }
 }
 
-/// Does something with a new proxy; what that takes in memory at most.
+/// From now on a process has had no more resident than it has.
+fn forget_peak(process: u32) -> Result<(), ServiceError> {
+    // `proc_pid_clear_refs(5)`: 5 resets `VmHWM`.
+    fs::write(format!("/proc/{process}/clear_refs"), "5")
+        .map_err(|source| ServiceError::Process { what: "resetting the peak of memory".into(), source })
+}
+
+/// What a new proxy takes in memory to take up its store after one that was killed.
+fn opening_peak(installation: &mut Installation) -> Result<f64, ServiceError> {
+    installation.restart_proxy()?;
+    // It serves: the store is open.
+    installation.client()?.command(&command(doc! { "ping": 1 }))?;
+    Ok(peak_megabytes(installation.proxy_process()))
+}
+
+/// Does something with a new proxy; what it has in memory at most meanwhile.
 fn peak(
     installation: &mut Installation,
     load: impl FnOnce(&Installation) -> Result<(), ServiceError>,
 ) -> Result<f64, ServiceError> {
-    installation.restart_proxy()?;
+    opening_peak(installation)?;
+    thread::sleep(REST);
+    forget_peak(installation.proxy_process())?;
     load(installation)?;
     Ok(peak_megabytes(installation.proxy_process()))
 }
@@ -148,6 +167,7 @@ pub fn run(bench: &MemoryBench, tell: &dyn Fn(&str)) -> Result<Vec<Figure>, Serv
         tell(what);
         figures.push(Figure { what: what.to_owned(), target, measured, unit: "MB" });
     };
+    figure("opening after a kill", f64::INFINITY, opening_peak(&mut installation)?);
     tell("cursors and silent clients");
     figure("1,000 idle cursors on 2,000 documents", 150.0, peak(&mut installation, idle_cursors)?);
     figure("30 clients that do not read batches of 16 MB", 600.0, peak(&mut installation, silent_clients)?);
