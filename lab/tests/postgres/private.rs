@@ -33,6 +33,32 @@ fn what_was_committed_outlives_a_kill_and_the_folder_goes_in_the_end() {
     assert!(!Path::new(&folder).exists());
 }
 
+/// A number of the segment of shared memory by which a server knows that another one has its folder.
+fn segment(server: &PrivatePostgres) -> String {
+    let file = std::fs::read_to_string(server.data().join("postmaster.pid")).unwrap();
+    file.lines().nth(6).unwrap().split_whitespace().nth(1).unwrap().to_owned()
+}
+
+fn is_there(segment: &str) -> bool {
+    let segments = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    segments.lines().any(|line| line.split_whitespace().nth(1) == Some(segment))
+}
+
+/// A machine has a few thousand of them, and none goes by itself.
+#[test]
+fn no_shared_memory_is_left_of_one_that_ran_and_of_one_that_was_killed() {
+    for is_killed in [false, true] {
+        let mut server = PrivatePostgres::start().unwrap();
+        let segment = segment(&server);
+        assert!(is_there(&segment));
+        if is_killed {
+            server.kill().unwrap();
+        }
+        drop(server);
+        assert!(!is_there(&segment), "killed: {is_killed}");
+    }
+}
+
 #[test]
 fn several_run_beside_one_another() {
     let servers = [PrivatePostgres::start().unwrap(), PrivatePostgres::start().unwrap()];

@@ -280,11 +280,15 @@ impl PrivatePostgres {
     /// # Errors
     /// [`PostgresError`].
     pub fn stop(&mut self) -> Result<(), PostgresError> {
+        // Its "fast" shutdown.
+        self.end_by(Signal::SIGINT)
+    }
+
+    fn end_by(&mut self, signal: Signal) -> Result<(), PostgresError> {
         let Some(mut child) = self.postmaster.take() else {
             return Ok(());
         };
-        // Its "fast" shutdown.
-        let _ = kill(process(child.id()), Signal::SIGINT);
+        let _ = kill(process(child.id()), signal);
         let deadline = Instant::now() + PATIENCE;
         while child.try_wait().map_err(|error| PostgresError::of("postgres", error))?.is_none() {
             if Instant::now() > deadline {
@@ -316,12 +320,23 @@ impl PrivatePostgres {
     }
 }
 
+impl PrivatePostgres {
+    /// Frees the segment of shared memory by which servers know that one has the folder: who was killed has left it, and none
+    /// comes that would.
+    fn free_segment(&self) {
+        let Ok(file) = std::fs::read_to_string(self.data().join("postmaster.pid")) else { return };
+        let segment = file.lines().nth(6).and_then(|line| line.split_whitespace().nth(1));
+        if let Some(segment) = segment {
+            let _ = Command::new("ipcrm").args(["-m", segment]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
-        // What it holds goes with it.
-        if self.postmaster.is_some() {
-            let _ = self.kill();
-        }
+        // Its "immediate" shutdown: what it holds goes with it.
+        let _ = self.end_by(Signal::SIGQUIT);
+        self.free_segment();
     }
 }
 
