@@ -217,9 +217,11 @@ async fn held(
     let (column, relation) = (quoted(place.column), place.relation());
     let begin = format!(
         "SAVEPOINT arras_look; SET LOCAL row_security = off; SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {}; \
+         SELECT arras.trusted_table('{}'::pg_catalog.regclass, 'ACCESS SHARE'); \
          DECLARE arras_look NO SCROLL CURSOR FOR SELECT t.{column} FROM {relation} AS t WHERE t.{column} IS NOT NULL",
         patience.lock.as_millis(),
-        patience.look.as_millis()
+        patience.look.as_millis(),
+        relation.replace('\'', "''"),
     );
     let reading = async {
         client.batch_execute(&begin).await?;
