@@ -51,9 +51,7 @@ const ENTER: &str = "INSERT INTO arras.column_check (relation, place, attribute,
     WHERE a.attrelid = $1::pg_catalog.text::pg_catalog.regclass AND a.attname = $2::pg_catalog.text::pg_catalog.name";
 
 /// Those whose columns are gone, or are others.
-const FORGET: &str = "DELETE FROM arras.column_check WHERE number IN (SELECT c.number FROM arras.column_check c \
-    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a \
-    WHERE (a.attrelid, a.attnum, a.attname) = (c.relation, c.place, c.attribute)) FOR UPDATE SKIP LOCKED)";
+const FORGET: &str = "SELECT arras.forget_checks()";
 
 /// A declared column that is there.
 struct Place<'s> {

@@ -26,6 +26,7 @@ pub(super) const FUNCTIONS: &str = concat!(
     include_str!("sql/stranger.sql"),
     "$$;\n",
     include_str!("sql/trusted_tables.sql"),
+    include_str!("sql/checks.sql"),
     include_str!("sql/functions.sql")
 );
 /// Two proxies that start at the same time install one after the other: first in each transaction that does.

@@ -543,42 +543,6 @@ CREATE OR REPLACE FUNCTION arras.mark_of(proxy bigint) RETURNS bigint
 LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT m.raised FROM arras.mark m WHERE m.proxy = mark_of.proxy $$;
 
--- What is kept of the columns that are there, for any session to compare: schema, table, column, and three parts in hexadecimal digits.
-CREATE OR REPLACE FUNCTION arras.column_checks()
-RETURNS TABLE (in_schema text, in_table text, name text, sealed text, equality text, ordered text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT DISTINCT ON (c.relation, c.place) n.nspname::text, r.relname::text, a.attname::text, encode(c.sealed, 'hex'),
-        coalesce(encode(c.equality, 'hex'), ''), coalesce(encode(c."order", 'hex'), '')
-    FROM arras.column_check c JOIN pg_catalog.pg_class r ON r.oid = c.relation
-    JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
-    JOIN pg_catalog.pg_attribute a ON (a.attrelid, a.attnum, a.attname) = (c.relation, c.place, c.attribute)
-    ORDER BY c.relation, c.place, c.number
-$$;
-
--- Keeps the check of a column, in the transaction that makes it; nothing where there is one, nor where the column is older: who next looks
--- for columns without one opens a value of it. Rows are not read here, with rights that the caller does not have: its table may be a view,
--- or have policies, whose functions would run with them.
-CREATE OR REPLACE FUNCTION arras.check_column(
-    relation regclass, attribute name, is_new boolean, sealed bytea, equality bytea, ordered bytea) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    attribute_number smallint;
-    made xid;
-BEGIN
-    PERFORM arras.check_ownership(relation);
-    SELECT a.attnum, a.xmin INTO attribute_number, made FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid = relation AND a.attname = attribute AND a.attnum > 0;
-    IF attribute_number IS NULL OR EXISTS (SELECT FROM arras.column_check c
-        WHERE (c.relation, c.place, c.attribute) = (check_column.relation, attribute_number, check_column.attribute)) THEN
-        RETURN;
-    END IF;
-    IF is_new IS DISTINCT FROM true AND made <> pg_current_xact_id()::xid THEN
-        RETURN;
-    END IF;
-    INSERT INTO arras.column_check (relation, place, attribute, sealed, equality, "order")
-        VALUES (relation, attribute_number, attribute, sealed, equality, ordered);
-END $$;
-
 -- Applications may ask for labels and hold them, and compare; all else is the proxy's.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
