@@ -5,6 +5,7 @@ use arras_lab::private_postgres::PrivatePostgres;
 use arras_postgres::mope::{
     Column, Connections, InstallError, Protocol, forget, install, register, store_in,
 };
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 #[tokio::test]
@@ -89,12 +90,17 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         let reading = app.query(&format!("SELECT * FROM arras.{table}"), &[]).await.unwrap_err();
         assert_eq!(code(reading), denied, "{table}");
     }
+    what_any_role_may_call(&mut proxy).await;
+}
+
+/// Also after an upgrade.
+async fn what_any_role_may_call(proxy: &mut Client) {
     let listed = "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'arras'::regnamespace \
                   AND has_function_privilege('app', p.oid, 'EXECUTE') ORDER BY 1";
     proxy.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
     let upgraded = "UPDATE arras.installation SET version = 9";
     proxy.batch_execute(upgraded).await.unwrap();
-    install(&mut proxy).await.unwrap();
+    install(proxy).await.unwrap();
     proxy.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
     let allowed = proxy.query(listed, &[]).await.unwrap();
     let allowed: Vec<String> = allowed.iter().map(|row| row.get(0)).collect();
