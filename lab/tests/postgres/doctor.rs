@@ -23,7 +23,7 @@ const SALARY: &str = "6849022023502899270";
 const DAMAGES: [(&str, &[&str]); 20] = [
     (
         "UPDATE people SET \"salary$ord\" = \"salary$ord\" + 1 WHERE id = 7",
-        &["), id = 7: the label", "is no value's", "1 rows of people have a label"],
+        &["), id = 7: the label", "is no value's", "1 rows of public.people have a label"],
     ),
     (
         "UPDATE people p SET \"salary$ord\" = q.\"salary$ord\" FROM people q WHERE p.id = 7 AND q.id = 8",

@@ -15,7 +15,7 @@ n = { id = "5f0c9d3e21b7a846", type = "integer", operations = ["equality"] }
 const CREATE: &str = "CREATE TABLE p (id int, a text UNIQUE, n int)";
 
 /// What one does with a table, none of which another keyring may do.
-const STATEMENTS: [&str; 8] = [
+const STATEMENTS: [&str; 10] = [
     "INSERT INTO p VALUES (2, 'x', 5)",
     "SELECT * FROM p WHERE a = 'x'",
     "SELECT count(*) FROM p WHERE n = 5",
@@ -24,6 +24,8 @@ const STATEMENTS: [&str; 8] = [
     "INSERT INTO p VALUES (3, 'x', 6) ON CONFLICT (a) DO NOTHING",
     "WITH q AS (SELECT id FROM p) SELECT count(*) FROM q",
     "COPY p TO STDOUT",
+    "TRUNCATE p",
+    "TRUNCATE TABLE ONLY public.p RESTART IDENTITY",
 ];
 
 async fn refused(client: &Client, statement: &str) {
@@ -188,6 +190,53 @@ async fn a_check_follows_its_column_and_goes_with_it() {
     std::fs::write(&file, SCHEMA).unwrap();
     first.killed_and_restarted(&server, "postgres");
     let kept = "SELECT count(*) FROM arras.column_check";
+    assert_eq!(direct.query_one(kept, &[]).await.unwrap().get::<_, i64>(0), 2);
+}
+
+/// Also in a savepoint, whose rows of the catalogue have a number of their own; but not of a column that was there.
+#[tokio::test]
+async fn a_check_is_kept_of_a_column_that_a_savepoint_makes() {
+    let server = PrivatePostgres::start().unwrap();
+    let first = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&first.uri("postgres")).await;
+    let direct = connect(&server.uri("postgres")).await;
+    let kept = async |client: &Client| {
+        let asked = "SELECT count(*) FROM arras.column_checks()";
+        client.query_one(asked, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let add = "ALTER TABLE p ADD COLUMN IF NOT EXISTS n int";
+    client.batch_execute("CREATE TABLE p (id int, a text UNIQUE)").await.unwrap();
+    client.batch_execute(&format!("BEGIN; SAVEPOINT one; SAVEPOINT two; {add}; RELEASE two")).await.unwrap();
+    assert_eq!(kept(&client).await, 2);
+    client.batch_execute("ROLLBACK TO one").await.unwrap();
+    assert_eq!(kept(&client).await, 1);
+    client.batch_execute(&format!("{add}; COMMIT")).await.unwrap();
+    assert_eq!(kept(&client).await, 2);
+    direct.batch_execute("DELETE FROM arras.column_check WHERE attribute = 'n'").await.unwrap();
+    client.batch_execute(&format!("BEGIN; SAVEPOINT one; {add}")).await.unwrap();
+    assert_eq!(kept(&client).await, 1);
+    client.batch_execute("ROLLBACK").await.unwrap();
+}
+
+/// What is kept of columns that are gone goes when a check is kept.
+#[tokio::test]
+async fn checks_of_dropped_columns_do_not_pile_up() {
+    let server = PrivatePostgres::start().unwrap();
+    let first = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&first.uri("postgres")).await;
+    let direct = connect(&server.uri("postgres")).await;
+    let kept = "SELECT count(*) FROM arras.column_check";
+    for _ in 0..3 {
+        client.batch_execute(CREATE).await.unwrap();
+        client.batch_execute("ALTER TABLE p DROP COLUMN n").await.unwrap();
+        client.batch_execute("ALTER TABLE p ADD COLUMN n int").await.unwrap();
+        assert_eq!(direct.query_one(kept, &[]).await.unwrap().get::<_, i64>(0), 2);
+        client.batch_execute("DROP TABLE p").await.unwrap();
+    }
+    // A drop that is rolled back takes nothing.
+    client.batch_execute(CREATE).await.unwrap();
+    let dropped = "BEGIN; ALTER TABLE p DROP COLUMN n; ALTER TABLE p ADD COLUMN n int; ROLLBACK";
+    client.batch_execute(dropped).await.unwrap();
     assert_eq!(direct.query_one(kept, &[]).await.unwrap().get::<_, i64>(0), 2);
 }
 

@@ -6,8 +6,9 @@ use arras_lab::private_postgres::PrivatePostgres;
 use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt, TryStreamExt};
 use postgres_protocol::message::frontend;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use tokio_postgres::error::SqlState;
 
 const SCHEMA: &str = r#"
 [tables."public.letters"]
@@ -160,4 +161,39 @@ async fn unread(proxy: &Dev, server: &PrivatePostgres) -> Vec<TcpStream> {
         tokio::task::yield_now().await;
     }
     streams
+}
+
+/// A row that is computed of a short one has room among all sessions' rows until its client has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_computed_row_takes_of_the_memory_for_rows() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE letters (id int, body text, size int)").await.unwrap();
+    client.execute("INSERT INTO letters (id, body) VALUES (1, $1)", &[&"a".repeat(600_000)]).await.unwrap();
+    // 36 MB a row, of three values; there are 64 MiB for large rows.
+    let joined = vec!["body"; 20].join(" || ");
+    let statement = format!("SELECT {joined}, {joined}, {joined} FROM letters");
+    let mut begin = BytesMut::new();
+    frontend::startup_message([("user", "postgres"), ("database", "postgres")], &mut begin).unwrap();
+    frontend::query(&statement, &mut begin).unwrap();
+    let address = proxy.uri("postgres").rsplit_once('@').unwrap().1.trim_end_matches("/postgres").to_owned();
+    let mut slow = TcpStream::connect(&address).unwrap();
+    slow.write_all(&begin).unwrap();
+    // Up to the row's head.
+    let mut head = [0; 5];
+    while head[0] != b'D' {
+        slow.read_exact(&mut head).unwrap();
+        let rest = u32::from_be_bytes(head[1..].try_into().unwrap()) - 4;
+        if head[0] != b'D' {
+            std::io::copy(&mut (&slow).take(rest.into()), &mut std::io::sink()).unwrap();
+        }
+    }
+    let refused = client.query(&statement, &[]).await.unwrap_err();
+    assert_eq!(refused.code().map(SqlState::code), Some("53200"));
+    drop(slow);
+    // Once the other has gone.
+    while let Err(error) = client.query(&statement, &[]).await {
+        assert_eq!(error.code().map(SqlState::code), Some("53200"));
+    }
 }

@@ -7,6 +7,7 @@ mod installation;
 mod last_occurrences;
 mod races;
 mod relabellings;
+mod rights;
 mod snapshots;
 mod store;
 mod world;

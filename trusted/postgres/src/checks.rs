@@ -51,9 +51,7 @@ const ENTER: &str = "INSERT INTO arras.column_check (relation, place, attribute,
     WHERE a.attrelid = $1::pg_catalog.text::pg_catalog.regclass AND a.attname = $2::pg_catalog.text::pg_catalog.name";
 
 /// Those whose columns are gone, or are others.
-const FORGET: &str = "DELETE FROM arras.column_check WHERE number IN (SELECT c.number FROM arras.column_check c \
-    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a \
-    WHERE (a.attrelid, a.attnum, a.attname) = (c.relation, c.place, c.attribute)) FOR UPDATE SKIP LOCKED)";
+const FORGET: &str = "SELECT arras.forget_checks()";
 
 /// A declared column that is there.
 struct Place<'s> {
@@ -217,9 +215,11 @@ async fn held(
     let (column, relation) = (quoted(place.column), place.relation());
     let begin = format!(
         "SAVEPOINT arras_look; SET LOCAL row_security = off; SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {}; \
+         SELECT arras.trusted_table('{}'::pg_catalog.regclass, 'ACCESS SHARE'); \
          DECLARE arras_look NO SCROLL CURSOR FOR SELECT t.{column} FROM {relation} AS t WHERE t.{column} IS NOT NULL",
         patience.lock.as_millis(),
-        patience.look.as_millis()
+        patience.look.as_millis(),
+        relation.replace('\'', "''"),
     );
     let reading = async {
         client.batch_execute(&begin).await?;

@@ -3,7 +3,7 @@
 
 use crate::catalog::{COLUMNS, Catalog, Column, Encryption, Table};
 use crate::codec::Datum;
-use crate::mope::{Snapshot, Stored};
+use crate::mope::{Snapshot, Stored, stranger_of_table};
 use crate::rewrite::term::Term;
 use crate::schema::Schema;
 use crate::text::quoted;
@@ -82,8 +82,17 @@ pub async fn rows(
         .iter()
         .filter_map(|column| Some((column.name.as_str(), column.encryption.as_ref()?)))
         .collect();
-    let keys = plain_keys(snapshot, table).await?;
     let client = &snapshot.client;
+    let relation = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
+    if let Some(owner) = stranger_of_table(client, &relation).await.map_err(|error| lost(&error))? {
+        tell(format!(
+            "{}.{} belongs to {owner}, who has not the rights of the role that looks, and whose code would have them: its rows are not \
+             looked at; let its owner run this",
+            table.schema, table.name
+        ));
+        return Ok(0);
+    }
+    let keys = plain_keys(snapshot, table).await?;
     let open = format!("DECLARE arras_examined NO SCROLL CURSOR FOR {}", select(table, &encrypted, &keys));
     client.batch_execute(&open).await.map_err(|error| lost(&error))?;
     let (mut count, mut most) = (0, ROWS.0);

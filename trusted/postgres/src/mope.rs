@@ -17,6 +17,7 @@ mod installed;
 mod labels;
 mod recent;
 mod statements;
+mod strangers;
 mod summaries;
 mod tables;
 
@@ -33,6 +34,7 @@ pub use installation::{INSTALL_LOCK, InstallError, Protocol, forget, install, re
 pub use installed::{Stored, lacking};
 pub use recent::Recent;
 pub(crate) use statements::{hold_statement, is_holding, is_named_in};
+pub(crate) use strangers::of_table as stranger_of_table;
 pub use tables::{Reach, TreeTables};
 
 /// A column, by the eight bytes that the schema gave it, as the tables have it.

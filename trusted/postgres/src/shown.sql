@@ -55,6 +55,9 @@ CREATE OR REPLACE FUNCTION arras.pg_get_constraintdef(constrained oid) RETURNS t
 $$ SELECT arras.shown_text(pg_catalog.pg_get_constraintdef(constrained)) $$;
 CREATE OR REPLACE FUNCTION arras.pg_get_constraintdef(constrained oid, pretty boolean) RETURNS text
 LANGUAGE sql STABLE STRICT AS $$ SELECT arras.shown_text(pg_catalog.pg_get_constraintdef(constrained, pretty)) $$;
+-- What is installed beside takes functions from all that it does not know.
+GRANT EXECUTE ON FUNCTION arras.shown_columns(oid, smallint[]), arras.shown_text(text), arras.pg_get_indexdef(oid),
+    arras.pg_get_indexdef(oid, integer, boolean), arras.pg_get_constraintdef(oid), arras.pg_get_constraintdef(oid, boolean) TO PUBLIC;
 
 -- The views have the columns that this version's catalogue has.
 DO $install$

@@ -2,7 +2,10 @@
 
 use super::world::{COLUMN, connect, settings};
 use arras_lab::private_postgres::PrivatePostgres;
-use arras_postgres::mope::{Column, Connections, InstallError, Protocol, install, register, store_in};
+use arras_postgres::mope::{
+    Column, Connections, InstallError, Protocol, forget, install, register, store_in,
+};
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 #[tokio::test]
@@ -16,7 +19,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     let (first, second) = tokio::join!(install(&mut one), install(&mut other));
     let mut found = [first.unwrap(), second.unwrap()];
     found.sort_unstable();
-    assert_eq!(found, [0, 9]);
+    assert_eq!(found, [0, 10]);
     let column = Column::from(COLUMN);
     register(&one, column, Protocol::Mope).await.unwrap();
     register(&other, column, Protocol::Mope).await.unwrap();
@@ -32,28 +35,39 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     register(&one, hiding, Protocol::FrequencyHiding).await.unwrap();
     assert!(register(&one, hiding, Protocol::Stope).await.is_err());
     one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
-    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 9 })));
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 10 })));
 }
 
 #[tokio::test]
 async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() {
     let server = PrivatePostgres::start().unwrap();
-    let mut proxy = Connections::new(settings(&server)).open().await.unwrap();
+    let direct = connect(server.port(), "postgres").await;
+    // Whoever owns tables has the proxy's rights; whoever only uses them has not.
+    let roles = "CREATE ROLE keeper LOGIN; GRANT CREATE ON DATABASE postgres TO keeper; CREATE ROLE owner LOGIN IN ROLE keeper; \
+                 GRANT CREATE ON SCHEMA public TO owner; CREATE ROLE app LOGIN; CREATE TABLE foreign_one (l bigint)";
+    direct.batch_execute(roles).await.unwrap();
+    let mut as_keeper = settings(&server);
+    as_keeper.login.user("keeper");
+    let mut proxy = Connections::new(as_keeper).open().await.unwrap();
     install(&mut proxy).await.unwrap();
     let column = Column::from(COLUMN);
     register(&proxy, column, Protocol::Stope).await.unwrap();
-    proxy.batch_execute("CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO app; CREATE TABLE foreign_one (l bigint)").await.unwrap();
-    let app = connect(server.port(), "app").await;
-    app.batch_execute("CREATE TABLE own (l bigint, other text)").await.unwrap();
-    store_in(&app, column, "own", "l").await.unwrap();
-    store_in(&app, column, "own", "l").await.unwrap();
-    assert!(store_in(&app, column, "own", "other").await.is_err());
+    let (owner, app) = (connect(server.port(), "owner").await, connect(server.port(), "app").await);
+    let own = "CREATE TABLE own (l bigint, other text); GRANT SELECT, UPDATE, TRIGGER ON own TO keeper; GRANT ALL ON own TO app";
+    owner.batch_execute(own).await.unwrap();
+    store_in(&owner, column, "own", "l").await.unwrap();
+    store_in(&owner, column, "own", "l").await.unwrap();
+    assert!(store_in(&owner, column, "own", "other").await.is_err());
     let code = |error: tokio_postgres::Error| error.code().cloned();
     let denied = Some(SqlState::INSUFFICIENT_PRIVILEGE);
-    assert_eq!(code(store_in(&app, column, "foreign_one", "l").await.unwrap_err()), denied);
+    for (role, table) in [(&owner, "foreign_one"), (&app, "own")] {
+        assert_eq!(code(store_in(role, column, table, "l").await.unwrap_err()), denied);
+        assert_eq!(code(forget(role, column, table, "l").await.unwrap_err()), denied);
+    }
     let check = "SELECT arras.check_column($1::text::regclass, 'l', true, '\\x00', NULL, NULL)";
     assert_eq!(code(app.execute(check, &[&"foreign_one"]).await.unwrap_err()), denied);
-    app.execute(check, &[&"own"]).await.unwrap();
+    assert_eq!(code(app.execute(check, &[&"own"]).await.unwrap_err()), denied);
+    owner.execute(check, &[&"own"]).await.unwrap();
     app.execute("SELECT arras.mope_hold($1)", &[&column.number()]).await.unwrap();
     let unknown = app.query("SELECT arras.mope_order($1, 'x')", &[&column.number()]).await.unwrap_err();
     assert_eq!(unknown.code().map(SqlState::code), Some("40001"));
@@ -76,8 +90,18 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         let reading = app.query(&format!("SELECT * FROM arras.{table}"), &[]).await.unwrap_err();
         assert_eq!(code(reading), denied, "{table}");
     }
+    what_any_role_may_call(&mut proxy).await;
+}
+
+/// Also after an upgrade.
+async fn what_any_role_may_call(proxy: &mut Client) {
     let listed = "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'arras'::regnamespace \
                   AND has_function_privilege('app', p.oid, 'EXECUTE') ORDER BY 1";
+    proxy.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
+    let upgraded = "UPDATE arras.installation SET version = 9";
+    proxy.batch_execute(upgraded).await.unwrap();
+    install(proxy).await.unwrap();
+    proxy.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
     let allowed = proxy.query(listed, &[]).await.unwrap();
     let allowed: Vec<String> = allowed.iter().map(|row| row.get(0)).collect();
     assert_eq!(
@@ -92,6 +116,8 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         arras.mope_hold(bigint[]) arras.mope_hold_snapshot(bigint[]) arras.mope_least(bytea,bigint) arras.mope_lock(bigint) \
         arras.mope_number(bytea,integer) arras.mope_order(bigint,bytea) arras.mope_order(bigint,bytea,bigint,bigint) \
         arras.mope_store_in(bigint,regclass,name) arras.mope_transform(bigint,arras.mope_move[]) \
-        arras.mope_transform(bigint,arras.mope_summary) arras.sealed_of(bytea[])"
+        arras.mope_transform(bigint,arras.mope_summary) \
+        arras.pg_get_constraintdef(oid) arras.pg_get_constraintdef(oid,boolean) arras.pg_get_indexdef(oid) \
+        arras.pg_get_indexdef(oid,integer,boolean) arras.sealed_of(bytea[]) arras.shown_columns(oid,smallint[]) arras.shown_text(text)"
     );
 }

@@ -148,7 +148,10 @@ async fn labels_do_not_change_while_a_transaction_stores_them() {
     let found = world.contradictions(&model).await;
     assert_eq!(
         found,
-        ["1 rows of t have a label in label that is no value's", "1 rows have the label of another value"]
+        [
+            "1 rows of public.t have a label in label that is no value's",
+            "1 rows have the label of another value"
+        ]
     );
 }
 

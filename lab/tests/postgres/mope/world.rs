@@ -56,6 +56,7 @@ impl World {
         let mut client = connections.open().await.unwrap();
         install(&mut client).await.unwrap();
         register(&client, column, protocol).await.unwrap();
+        let client = connect(server.port(), "postgres").await;
         client
             .batch_execute("CREATE TABLE t (id serial PRIMARY KEY, name bytea, label bigint)")
             .await

@@ -1,6 +1,7 @@
 //! The proxy's own two connections to the database that keeps its trees: one for rounds that only read, which many callers
 //! share and no lock ever holds up, one for changes, one at a time.
 
+use super::strangers;
 use arras_protocol::{ChannelError, Refusal};
 use std::fmt;
 use std::future::Future;
@@ -64,9 +65,13 @@ const COMMIT: &str = "SELECT arras.mope_commit($1, $2, $3, $4, $5, $6, $7, $8, $
                       $17, $18, $19, $20, $21)";
 /// Whatever the database's defaults are: a statement sees what was committed before it, all rows or an error, waits for a
 /// lock as long as the function says, and what is acknowledged outlives a crash of the database, since the proxy remembers it.
+/// Names and operators are PostgreSQL's own, whoever else may set a path or create in a schema on it; the path that there was is remembered for
+/// the triggers of applications.
 const PREPARE: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
                        SET lock_timeout = 0; SET statement_timeout = 0; SET idle_session_timeout = 0; \
-                       SET synchronous_commit = on";
+                       SET synchronous_commit = on; \
+                       SELECT pg_catalog.set_config('arras.search_path', pg_catalog.current_setting('search_path'), false); \
+                       SET search_path = pg_catalog, pg_temp";
 
 /// Both connections; made when they are first needed, and anew when they are lost.
 pub struct Connections {
@@ -106,6 +111,10 @@ impl Connections {
             // Ends with the client, or with the stream, which the client's calls then say.
             tokio::spawn(connection);
             client.batch_execute(PREPARE).await.map_err(|error| failure(&error))?;
+            let stranger = strangers::of_schema(&client).await.map_err(|error| failure(&error))?;
+            if let Some(owner) = stranger {
+                return Err(ChannelError::Refused(Refusal::Storage(strangers::refusal(&owner))));
+            }
             Ok(client)
         };
         self.within(connecting).await

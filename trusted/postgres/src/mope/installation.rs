@@ -2,11 +2,12 @@
 
 use super::Column;
 use super::installed::differing;
+use super::strangers;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 9] = [
+pub(super) const STEPS: [&str; 10] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
@@ -16,10 +17,18 @@ pub(super) const STEPS: [&str; 9] = [
     include_str!("sql/groups.sql"),
     include_str!("sql/marks.sql"),
     include_str!("sql/column_checks.sql"),
+    include_str!("sql/owners.sql"),
 ];
 /// The functions, made anew after any step.
-pub(super) const FUNCTIONS: &str =
-    concat!(include_str!("sql/comparisons.sql"), include_str!("sql/functions.sql"));
+pub(super) const FUNCTIONS: &str = concat!(
+    include_str!("sql/comparisons.sql"),
+    "CREATE OR REPLACE FUNCTION arras.stranger(relation oid) RETURNS name LANGUAGE sql STABLE STRICT AS $$\n",
+    include_str!("sql/stranger.sql"),
+    "$$;\n",
+    include_str!("sql/trusted_tables.sql"),
+    include_str!("sql/checks.sql"),
+    include_str!("sql/functions.sql")
+);
 /// Two proxies that start at the same time install one after the other: first in each transaction that does.
 pub const INSTALL_LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283921)";
 
@@ -39,6 +48,9 @@ pub enum InstallError {
     /// Somebody else's.
     #[error("the database has a schema arras that is no proxy's: rename it, or choose another database")]
     Foreign,
+    /// It, or something in it, is a role's that has not the rights of the proxy's.
+    #[error("{}", strangers::refusal(.0))]
+    Owner(String),
     /// PostgreSQL refused, or cannot be reached.
     #[error("tables and functions cannot be made: {}", describe(.0))]
     Database(#[from] Error),
@@ -84,6 +96,9 @@ impl Protocol {
 pub async fn install(client: &mut Client) -> Result<usize, InstallError> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(INSTALL_LOCK).await?;
+    if let Some(owner) = strangers::of_schema(&transaction).await? {
+        return Err(InstallError::Owner(owner));
+    }
     let found = match there(&transaction).await? {
         Some(found) => found,
         None => {

@@ -5,6 +5,8 @@ use super::Column;
 use super::connections::failure;
 use super::examination::Snapshot;
 use super::installation::{FUNCTIONS, Protocol, STEPS};
+use super::strangers;
+use crate::text::quoted;
 use arras_protocol::ChannelError;
 use std::collections::BTreeSet;
 use tokio_postgres::{Error, GenericClient};
@@ -69,6 +71,16 @@ pub async fn lacking(snapshot: &Snapshot, stored: &[Stored]) -> Result<Option<Ve
         ));
     }
     places(snapshot, stored, &mut wrong).await?;
+    for Stored { place: [schema, table, _], .. } in stored {
+        let relation = format!("{}.{}", quoted(schema), quoted(table));
+        let asked = strangers::of_table(&snapshot.client, &relation).await;
+        if let Some(owner) = asked.map_err(|error| failure(&error))? {
+            wrong.push(format!(
+                "{schema}.{table} stores labels and belongs to {owner}, who has not the rights of the proxy's role: labels are not \
+                 changed there; let the proxy log in as the owner of the tables"
+            ));
+        }
+    }
     Ok(Some(wrong))
 }
 

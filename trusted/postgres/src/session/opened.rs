@@ -2,7 +2,7 @@
 //! one message at a time.
 
 use super::folding::FoldedRow;
-use super::reading::{Reading, shown_error, stored_by};
+use super::reading::{Opening, Reading, shown_error, stored_by};
 use super::{BothWays, End, FromSide, KeepingBack, State, ToSide};
 use crate::Freshness;
 use crate::error::SqlError;
@@ -30,6 +30,8 @@ enum Next {
     Rest(usize),
     /// What comes next is a row that is not held whole.
     Folded(Box<FoldedRow>),
+    /// More has come, but what was made of the rest is to be written before.
+    Full,
 }
 
 /// Passes on what the database sends until there is no more.
@@ -46,7 +48,7 @@ pub(super) async fn pass(
     loop {
         rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
         drops &= rest > 0;
-        let (mut needed, mut is_done) = (0, false);
+        let (mut needed, mut is_done, mut reads_on) = (0, false, false);
         if let Some(row) = folded.take() {
             match read_folded(row, &mut inbox, rewriting, (&mut out, &mut shown)) {
                 Ok(row) => folded = row,
@@ -57,18 +59,17 @@ pub(super) async fn pass(
             }
         }
         if rest == 0 && folded.is_none() {
-            let (read, next) = match scan(inbox.there(), rewriting, &mut shared.state(), &mut out) {
-                Ok(scanned) => scanned,
-                Err(error) => return End::Violation(error),
-            };
+            let (read, next) =
+                match scan(inbox.there(), rewriting, &mut shared.state(), (&mut out, &mut shown)) {
+                    Ok(scanned) => scanned,
+                    Err(error) => return End::Violation(error),
+                };
             inbox.passed(read);
             match next {
                 Next::More(total) => needed = total,
                 Next::Rest(bytes) => rest = bytes,
-                Next::Folded(row) => {
-                    folded = Some(row);
-                    continue;
-                }
+                Next::Folded(row) => (folded, reads_on) = (Some(row), true),
+                Next::Full => reads_on = true,
             }
             shared.tell_waiting();
             if read > 0 || room.is_none() {
@@ -97,7 +98,8 @@ pub(super) async fn pass(
                 Err(error) => return End::Violation(error),
             }
         }
-        match inbox.fill(&mut from).await {
+        let came = if reads_on { Ok(1) } else { inbox.fill(&mut from).await };
+        match came {
             Ok(1..) => {}
             ended => return super::answers::ended(&shared.state(), ended.err()),
         }
@@ -186,7 +188,7 @@ fn scan(
     there: &[u8],
     rewriting: &Rewriting,
     state: &mut State,
-    out: &mut Vec<u8>,
+    (out, shares): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<(usize, Next), SqlError> {
     let mut read = 0;
     while let Some(message) = there.get(read..).filter(|message| message.len() >= HEAD_BYTES) {
@@ -214,8 +216,11 @@ fn scan(
                 None => (read, Next::More(head.total)),
             });
         };
-        reply(head.kind, frame, rewriting, state, out)?;
+        reply(head.kind, frame, rewriting, state, (out, shares))?;
         read += head.total;
+        if out.len() > KEPT_BYTES && read < there.len() {
+            return Ok((read, Next::Full));
+        }
     }
     Ok((read, Next::More(0)))
 }
@@ -226,7 +231,7 @@ fn shown(
     frame: &[u8],
     rewriting: &Rewriting,
     state: &mut State,
-    out: &mut Vec<u8>,
+    (out, shares): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<(), SqlError> {
     let Some(entry) = state.pipeline.first() else {
         out.extend_from_slice(frame);
@@ -237,6 +242,7 @@ fn shown(
         exchange.take_room(rewriting, frame.len());
     }
     let shown = if kind == b'E' { shown_error(frame, rewriting.schema(), stored_by(reading)) } else { None };
+    let mut opening = Opening { columns: &*rewriting.columns, room: &rewriting.replies, shares };
     let number = entry.note.number;
     let naming = if kind == b'C' { reading.naming().cloned() } else { None };
     let held = match reading {
@@ -247,7 +253,7 @@ fn shown(
         if matches!(kind, b'S' | b'N' | b'A') || super::answers::is_fatal(frame) {
             out.extend_from_slice(frame);
         }
-    } else if let Err(error) = reading.reply(shown.as_deref().unwrap_or(frame), &*rewriting.columns, out) {
+    } else if let Err(error) = reading.reply(shown.as_deref().unwrap_or(frame), &mut opening, out) {
         if error.sqlstate == MALFORMED {
             return Err(error);
         }
@@ -316,7 +322,7 @@ fn reply(
     frame: &[u8],
     rewriting: &Rewriting,
     state: &mut State,
-    out: &mut Vec<u8>,
+    (out, shares): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<(), SqlError> {
     match kind {
         b'E' => state.fatal |= super::answers::is_fatal(frame),
@@ -336,7 +342,7 @@ fn reply(
         _ => {}
     }
     if kind != b'Z' {
-        shown(kind, frame, rewriting, state, out)?;
+        shown(kind, frame, rewriting, state, (out, shares))?;
     }
     match state.pipeline.answered(kind) {
         Done::Nothing if kind == b'Z' => state.tell_ready(frame, out),

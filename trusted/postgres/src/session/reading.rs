@@ -3,11 +3,14 @@
 mod copies;
 mod exchange;
 mod keys;
+mod rows;
 mod texts;
 
 pub(super) use copies::{CopiedTable, CopyRow, CopyingOut};
 pub(super) use exchange::{Exchange, Rows};
 pub(super) use keys::{Stored, shown_error, stored_by};
+use rows::row;
+pub(super) use rows::{Opening, opened_texts, put_value, too_long};
 pub(super) use texts::Texts;
 
 use super::{physical, programs};
@@ -16,9 +19,7 @@ use crate::fields::Fields;
 use crate::named::Naming;
 use crate::plan::{Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
-use crate::rewriting::MESSAGE_BYTES_MAX;
 use crate::room::Share;
-use arras_service::columns::Columns;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -148,13 +149,13 @@ impl Reading {
     pub(super) fn reply(
         &mut self,
         frame: &[u8],
-        columns: &dyn Columns,
+        opening: &mut Opening<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), SqlError> {
         let kind = frame.first().copied().unwrap_or_default();
         match self {
             Self::Plain => out.extend_from_slice(frame),
-            Self::Query(query) => return query.reply(kind, frame, columns, out),
+            Self::Query(query) => return query.reply(kind, frame, opening, out),
             Self::Refused(error) => match kind {
                 b'E' if is_marked(frame) => replies::error(out, error, Severity::Error),
                 _ => out.extend_from_slice(frame),
@@ -166,10 +167,10 @@ impl Reading {
                 b'E' => statement.texts.error(frame, out),
                 _ => out.extend_from_slice(frame),
             },
-            Self::Portal(portal) => portal.reply(frame, columns, out)?,
+            Self::Portal(portal) => portal.reply(frame, opening, out)?,
             Self::Cursor(outputs) => match kind {
                 b'T' => description(frame, outputs, out)?,
-                b'D' => row(frame, outputs, &[], columns, out)?,
+                b'D' => row(frame, outputs, &[], opening, out)?,
                 _ => out.extend_from_slice(frame),
             },
             Self::Hidden | Self::Holding(_) => hidden(kind, frame, out),
@@ -187,7 +188,7 @@ impl Reading {
             }
             Self::Emit(_) | Self::EmitShape(_) | Self::EmitWritten(..) => hidden(kind, frame, out),
             Self::Returning(shown) => match kind {
-                b'D' => row(frame, &shown.outputs, &shown.formats, columns, out)?,
+                b'D' => row(frame, &shown.outputs, &shown.formats, opening, out)?,
                 b'C' => {
                     shown.written.fetch_add(rows_of_tag(frame), Ordering::Relaxed);
                 }
@@ -195,7 +196,7 @@ impl Reading {
             },
             Self::Step(step) => match kind {
                 b'T' => description(frame, &step.outputs, out)?,
-                b'D' => row(frame, &step.outputs, &[], columns, out)?,
+                b'D' => row(frame, &step.outputs, &[], opening, out)?,
                 b'C' | b'I' => out.extend_from_slice(frame),
                 b'E' => step.texts.error(frame, out),
                 _ => hidden(kind, frame, out),
@@ -205,7 +206,7 @@ impl Reading {
                 _ => hidden(kind, frame, out),
             },
             Self::CopyOut(copying) => {
-                copying.lock().unwrap_or_else(PoisonError::into_inner).reply(kind, frame, columns, out)?;
+                copying.lock().unwrap_or_else(PoisonError::into_inner).reply(kind, frame, opening, out)?;
             }
             Self::Own(exchange) => exchange.reply(kind, frame, out),
         }
@@ -257,14 +258,14 @@ impl Reading {
 }
 
 impl Portal {
-    fn reply(&self, frame: &[u8], columns: &dyn Columns, out: &mut Vec<u8>) -> Result<(), SqlError> {
+    fn reply(&self, frame: &[u8], opening: &mut Opening<'_>, out: &mut Vec<u8>) -> Result<(), SqlError> {
         let outputs = &self.statement.rewritten.outputs;
         match frame.first() {
             Some(b'T' | b'n') if self.statement.program.is_some() => {
                 self.statement.shown(&self.formats, out)?
             }
             Some(b'T') => description(frame, outputs, out)?,
-            Some(b'D') => row(frame, outputs, &self.formats, columns, out)?,
+            Some(b'D') => row(frame, outputs, &self.formats, opening, out)?,
             Some(b'E') => self.statement.texts.error(frame, out),
             Some(_) | None => out.extend_from_slice(frame),
         }
@@ -277,7 +278,7 @@ impl Query {
         &mut self,
         kind: u8,
         frame: &[u8],
-        columns: &dyn Columns,
+        opening: &mut Opening<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), SqlError> {
         let part = self.parts.get(self.at);
@@ -286,7 +287,7 @@ impl Query {
         }
         match (kind, part) {
             (b'T', Some(Part::Shown(outputs, _))) => description(frame, outputs, out)?,
-            (b'D', Some(Part::Shown(outputs, _))) => row(frame, outputs, &[], columns, out)?,
+            (b'D', Some(Part::Shown(outputs, _))) => row(frame, outputs, &[], opening, out)?,
             (b'T' | b'D' | b'C' | b'I', Some(Part::Hidden)) => {}
             (b'E', _) => match &self.refused {
                 Some(refused) if is_marked(frame) => replies::error(out, refused, Severity::Error),
@@ -387,23 +388,6 @@ impl Statement {
             out.extend_from_slice(&shape.1);
         }
     }
-}
-
-/// A row that was read as text, with its sealed columns opened.
-pub(super) fn opened_texts(
-    row: &[Option<String>],
-    outputs: &Outputs,
-    columns: &dyn Columns,
-) -> Result<Vec<Option<String>>, SqlError> {
-    let count = row.len();
-    let open = |(at, value): (usize, &Option<String>)| match output(outputs, at, count) {
-        Output::Plain | Output::PlainRest => Ok(value.clone()),
-        sealed => {
-            let opened = sealed.open(value.as_deref().map(str::as_bytes), false, false, columns)?;
-            opened.map(|text| String::from_utf8(text).map_err(|_| malformed())).transpose()
-        }
-    };
-    row.iter().enumerate().map(open).collect()
 }
 
 /// Number of the type `text`.
@@ -507,77 +491,4 @@ fn description(frame: &[u8], outputs: &Outputs, out: &mut Vec<u8>) -> Result<(),
         out.extend_from_slice(&described);
     });
     Ok(())
-}
-
-/// That a row is longer than the proxy makes one, computed of a shorter one as it may be.
-pub(super) fn too_long(bytes: usize) -> SqlError {
-    let text = format!("a row of {bytes} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})");
-    SqlError::new("54000", text)
-}
-
-/// `DataRow`, with its sealed columns opened.
-fn row(
-    frame: &[u8],
-    outputs: &Outputs,
-    formats: &[i16],
-    columns: &dyn Columns,
-    out: &mut Vec<u8>,
-) -> Result<(), SqlError> {
-    if *outputs == Outputs::AsSent {
-        out.extend_from_slice(frame);
-        return Ok(());
-    }
-    let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
-    let count = fields.count().ok_or_else(malformed)?;
-    let begun = out.len();
-    let mut failed = None;
-    replies::message(out, b'D', |out| {
-        put_count(out, count);
-        for at in 0..count {
-            let Some(value) = fields.value() else {
-                failed = Some(malformed());
-                return;
-            };
-            let binary = match formats {
-                [] => false,
-                [all] => *all == 1,
-                each => each.get(at).is_some_and(|format| *format == 1),
-            };
-            match output(outputs, at, count) {
-                Output::Plain | Output::PlainRest => put_value(out, value),
-                sealed => match sealed.open(value, binary, binary, columns) {
-                    Ok(opened) => {
-                        let bytes = out.len() - begun + opened.as_ref().map_or(0, |opened| opened.len());
-                        if bytes > MESSAGE_BYTES_MAX {
-                            failed = Some(too_long(bytes));
-                            return;
-                        }
-                        put_value(out, opened.as_deref());
-                    }
-                    Err(error) => {
-                        failed = Some(error);
-                        return;
-                    }
-                },
-            }
-        }
-    });
-    match failed {
-        None => Ok(()),
-        Some(error) => {
-            out.truncate(begun);
-            Err(error)
-        }
-    }
-}
-
-/// A value behind its length.
-pub(super) fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
-    match value {
-        None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
-        Some(value) => {
-            out.extend_from_slice(&i32::try_from(value.len()).unwrap_or(i32::MAX).to_be_bytes());
-            out.extend_from_slice(value);
-        }
-    }
 }

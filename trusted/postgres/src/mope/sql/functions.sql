@@ -117,8 +117,9 @@ END $$;
 
 -- Eight bytes as a number.
 CREATE OR REPLACE FUNCTION arras.mope_number(bytes bytea, at integer) RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
-$$ SELECT ('x' || encode(substr(bytes, at + 1, 8), 'hex'))::bit(64)::bigint $$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substr(bytes, at OPERATOR(pg_catalog.+) 1, 8), 'hex'))::bit(64)::bigint
+$$;
 
 -- Held to a transaction's end by whoever writes or locks rows that have labels: they do not change meanwhile. To be called
 -- in a statement of its own before, whose snapshot the next one does not share.
@@ -146,9 +147,10 @@ END $$;
 -- the way leaves the numbers.
 CREATE OR REPLACE FUNCTION arras.mope_transform(label bigint, summary arras.mope_summary) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT (summary).start + (summary).half * (pg_catalog.width_bucket(label, (summary).before) - 1)
-        + (summary).half * (pg_catalog.width_bucket(label, (summary).before) - 1)
-        + (summary).odd * (pg_catalog.width_bucket(label, (summary).before) - 1)
+    SELECT (summary).start OPERATOR(pg_catalog.+)
+        ((summary).half OPERATOR(pg_catalog.*) (pg_catalog.width_bucket(label, (summary).before) OPERATOR(pg_catalog.-) 1)) OPERATOR(pg_catalog.+)
+        ((summary).half OPERATOR(pg_catalog.*) (pg_catalog.width_bucket(label, (summary).before) OPERATOR(pg_catalog.-) 1)) OPERATOR(pg_catalog.+)
+        ((summary).odd OPERATOR(pg_catalog.*) (pg_catalog.width_bucket(label, (summary).before) OPERATOR(pg_catalog.-) 1))
 $$;
 
 -- A label after moves of path-encoded labels, which are all made at the same time.
@@ -159,14 +161,15 @@ DECLARE
     distance numeric;
 BEGIN
     FOREACH move IN ARRAY moves LOOP
-        IF label BETWEEN move.low AND move.high THEN
-            distance := label::numeric - move.low;
-            IF move.down < 0 THEN
-                distance := distance * trunc(2::numeric ^ (-move.down));
+        IF label OPERATOR(pg_catalog.>=) move.low AND label OPERATOR(pg_catalog.<=) move.high THEN
+            distance := label::numeric OPERATOR(pg_catalog.-) move.low::numeric;
+            IF move.down OPERATOR(pg_catalog.<) 0 THEN
+                distance := distance OPERATOR(pg_catalog.*)
+                    pg_catalog.trunc(2::numeric OPERATOR(pg_catalog.^) (OPERATOR(pg_catalog.-) move.down)::numeric);
             ELSE
-                distance := div(distance, trunc(2::numeric ^ move.down));
+                distance := pg_catalog.div(distance, pg_catalog.trunc(2::numeric OPERATOR(pg_catalog.^) move.down::numeric));
             END IF;
-            RETURN move.start + distance;
+            RETURN move.start::numeric OPERATOR(pg_catalog.+) distance;
         END IF;
     END LOOP;
     RETURN label;
@@ -177,7 +180,7 @@ CREATE OR REPLACE FUNCTION arras.mope_fetch(
     column_id bigint, nodes bigint[], with_root boolean, ciphertexts bytea[],
     OUT version bigint, OUT root bigint, OUT next bigint, OUT "values" bigint, OUT digest bytea, OUT epoch bigint,
     OUT contents bytea[], OUT root_content bytea, OUT labels bigint[]
-) LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+) LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     SELECT c.version, c.root, c.next, c."values", c.digest INTO version, root, next, "values", digest
         FROM arras.mope_column c WHERE c.id = mope_fetch.column_id;
@@ -203,7 +206,7 @@ END $$;
 
 -- Does any row have one of these labels?
 CREATE OR REPLACE FUNCTION arras.mope_is_stored(column_id bigint, labels bigint[]) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     place record;
     there boolean;
@@ -211,7 +214,8 @@ BEGIN
     FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
         WHERE p.column_id = mope_is_stored.column_id
     LOOP
-        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I = ANY ($1))', place.relation, place.attribute)
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I = ANY ($1))',
+            arras.trusted_table(place.relation, 'ACCESS SHARE'), place.attribute)
             INTO there USING labels;
         IF there THEN
             RETURN true;
@@ -221,12 +225,14 @@ BEGIN
 END $$;
 
 -- Changes labels as one summary says, in the OPE table and wherever they are stored. What triggers do with a changed
--- label is not for these changes.
+-- label is not for these changes. They find what their names mean as any UPDATE by the proxy's role would have them, so this names schemas.
 CREATE OR REPLACE FUNCTION arras.mope_relabel(
     column_id bigint, low bigint, high bigint, spread arras.mope_summary, moves arras.mope_move[]
-) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     place record;
+    of_applications CONSTANT text := coalesce(current_setting('arras.search_path', true), 'pg_catalog, pg_temp');
+    changed text;
 BEGIN
     IF moves IS NULL THEN
         SELECT array_agg(e.label ORDER BY e.label) INTO spread.before FROM arras.mope_entry e
@@ -245,13 +251,17 @@ BEGIN
     FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
         WHERE p.column_id = mope_relabel.column_id ORDER BY p.relation
     LOOP
+        changed := format('UPDATE %1$s AS t SET %2$I = arras.mope_transform(t.%2$I, $1)'
+            ' WHERE t.%2$I OPERATOR(pg_catalog.>=) $2 AND t.%2$I OPERATOR(pg_catalog.<=) $3',
+            arras.trusted_table(place.relation, 'ROW EXCLUSIVE'), place.attribute);
+        PERFORM set_config('search_path', of_applications, true);
         IF moves IS NULL THEN
-            EXECUTE format('UPDATE %1$s AS t SET %2$I = arras.mope_transform(t.%2$I, $1) WHERE t.%2$I BETWEEN $2 AND $3',
-                place.relation, place.attribute) USING spread, low, high;
+            EXECUTE changed USING spread, low, high;
         ELSE
-            EXECUTE format('UPDATE %1$s AS t SET %2$I = arras.mope_transform(t.%2$I, $1) WHERE t.%2$I BETWEEN $2 AND $3'
-                ' AND arras.mope_transform(t.%2$I, $1) <> t.%2$I', place.relation, place.attribute) USING moves, low, high;
+            EXECUTE changed OPERATOR(pg_catalog.||) pg_catalog.format(
+                ' AND arras.mope_transform(t.%1$I, $1) OPERATOR(pg_catalog.<>) t.%1$I', place.attribute) USING moves, low, high;
         END IF;
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     END LOOP;
 END $$;
 
@@ -263,7 +273,7 @@ CREATE OR REPLACE FUNCTION arras.mope_commit(
     nodes bigint[], contents bytea[], leaving bytea[],
     numbers integer[], lows bigint[], highs bigint[], starts bigint[], halves bigint[], odds bigint[], downs integer[],
     entered bytea[], labels bigint[], attempt integer, patience integer
-) RETURNS text LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
+) RETURNS text LANGUAGE plpgsql VOLATILE SET row_security = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     changes_labels boolean := cardinality(numbers) > 0 OR cardinality(leaving) > 0;
     step record;
@@ -321,7 +331,7 @@ END $$;
 
 -- Who holds a column's labels, for a message.
 CREATE OR REPLACE FUNCTION arras.mope_holders(column_id bigint) RETURNS text
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT string_agg(format('process %s, %s for %s s', l.pid, coalesce(a.state, 'in an unknown state'),
         coalesce(extract(epoch FROM clock_timestamp() - a.state_change)::bigint::text, '?')), '; ' ORDER BY l.pid)
     FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a USING (pid)
@@ -332,7 +342,7 @@ $$;
 
 -- Makes a column known; no effect if it is, as what it is.
 CREATE OR REPLACE FUNCTION arras.mope_register(column_id bigint, same_time boolean, one_row boolean) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO arras.mope_column AS c (id, same_time, one_row)
         VALUES (mope_register.column_id, mope_register.same_time, mope_register.one_row) ON CONFLICT DO NOTHING;
@@ -345,13 +355,21 @@ BEGIN
     END IF;
 END $$;
 
--- Is whoever is connected the owner of a table, and may the owner of these functions change its labels?
-CREATE OR REPLACE FUNCTION arras.mope_check_rights(relation regclass) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
+-- An error if whoever is connected is not the owner of a table.
+CREATE OR REPLACE FUNCTION arras.check_ownership(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT pg_has_role(session_user, (SELECT r.relowner FROM pg_catalog.pg_class r WHERE r.oid = relation), 'USAGE') THEN
         RAISE EXCEPTION 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
     END IF;
+END $$;
+
+-- An error also if the owner of these functions may not change its labels, or its owner's code would run with rights of others.
+CREATE OR REPLACE FUNCTION arras.mope_check_rights(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM arras.check_ownership(relation);
+    PERFORM arras.check_owners(relation);
     IF NOT has_table_privilege(relation, 'SELECT') OR NOT has_table_privilege(relation, 'UPDATE')
         OR NOT has_table_privilege(relation, 'TRIGGER') THEN
         RAISE EXCEPTION 'the proxy''s role % may not change labels in %', current_user, relation
@@ -364,13 +382,10 @@ CREATE OR REPLACE FUNCTION arras.mope_store_in(column_id bigint, relation regcla
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     trigger_name text := 'arras_order_' || to_hex(column_id);
-    of_labels boolean;
 BEGIN
     PERFORM arras.mope_check_rights(relation);
     PERFORM arras.mope_hold(column_id);
-    SELECT a.atttypid = 'pg_catalog.int8'::regtype INTO of_labels FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid = relation AND a.attname = attribute AND NOT a.attisdropped AND a.attnum > 0;
-    IF of_labels IS DISTINCT FROM true THEN
+    IF NOT arras.is_of_labels(relation, attribute) THEN
         RAISE EXCEPTION '% has no column % of type bigint', relation, attribute USING ERRCODE = 'undefined_column';
     END IF;
     INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
@@ -393,7 +408,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     trigger_name text := 'arras_order_' || to_hex(column_id);
 BEGIN
-    PERFORM arras.mope_check_rights(relation);
+    PERFORM arras.check_ownership(relation);
     PERFORM arras.mope_hold(column_id);
     DELETE FROM arras.mope_place p WHERE p.column_id = mope_forget.column_id AND p.relation = mope_forget.relation
         AND p.attribute = mope_forget.attribute;
@@ -408,6 +423,9 @@ END $$;
 CREATE OR REPLACE FUNCTION arras.mope_note_deleted() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF NOT arras.is_of_labels(TG_RELID, TG_ARGV[1]) THEN
+        RETURN NULL;
+    END IF;
     EXECUTE format('INSERT INTO arras.mope_left (column_id, ciphertext) SELECT e.column_id, e.ciphertext'
         ' FROM (SELECT DISTINCT g.%I AS label FROM gone g) g JOIN arras.mope_entry e ON e.label = g.label'
         ' WHERE e.column_id = $1', TG_ARGV[1]) USING TG_ARGV[0]::bigint;
@@ -417,6 +435,9 @@ END $$;
 CREATE OR REPLACE FUNCTION arras.mope_note_updated() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF NOT arras.is_of_labels(TG_RELID, TG_ARGV[1]) THEN
+        RETURN NULL;
+    END IF;
     EXECUTE format('INSERT INTO arras.mope_left (column_id, ciphertext) SELECT e.column_id, e.ciphertext'
         ' FROM arras.mope_entry e WHERE e.column_id = $1 AND e.label = ($2).%I', TG_ARGV[1])
         USING TG_ARGV[0]::bigint, OLD;
@@ -433,7 +454,7 @@ END $$;
 -- Values of a column, `most` at most, that no row has, as the statement sees it: with `everywhere`, of all there are, else of
 -- those noted to have lost one. Notes that are found to be of values in use are struck.
 CREATE OR REPLACE FUNCTION arras.mope_unused(column_id bigint, everywhere boolean, most integer) RETURNS SETOF bytea
-LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
+LANGUAGE plpgsql VOLATILE SET row_security = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     place record;
     used text := '';
@@ -442,7 +463,8 @@ BEGIN
     FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
         WHERE p.column_id = mope_unused.column_id
     LOOP
-        used := used || format(' AND NOT EXISTS (SELECT FROM %s t WHERE t.%I = e.label)', place.relation, place.attribute);
+        used := used || format(' AND NOT EXISTS (SELECT FROM %s t WHERE t.%I = e.label)',
+            arras.trusted_table(place.relation, 'ACCESS SHARE'), place.attribute);
     END LOOP;
     IF everywhere THEN
         RETURN QUERY EXECUTE 'SELECT e.ciphertext FROM arras.mope_entry e WHERE e.column_id = $1' || used || ' LIMIT $2'
@@ -461,7 +483,7 @@ END $$;
 
 -- Contradictions in what is kept of a column, one a row; none if all is well. One statement, so one snapshot.
 CREATE OR REPLACE FUNCTION arras.mope_examine(column_id bigint) RETURNS SETOF text
-LANGUAGE plpgsql STABLE SET row_security = off AS $$
+LANGUAGE plpgsql VOLATILE SET row_security = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     place record;
     counted bigint;
@@ -498,6 +520,7 @@ BEGIN
             RETURN NEXT format('%s has no column %I, which is said to store labels', place.relation, place.attribute);
             CONTINUE;
         END IF;
+        PERFORM arras.trusted_table(place.relation, 'ACCESS SHARE');
         EXECUTE format('SELECT count(*) FROM %1$s t WHERE t.%2$I IS NOT NULL AND NOT EXISTS'
             ' (SELECT FROM arras.mope_entry e WHERE e.column_id = $1 AND e.label = t.%2$I)', place.relation, place.attribute)
             INTO counted USING mope_examine.column_id;
@@ -519,44 +542,6 @@ END $$;
 CREATE OR REPLACE FUNCTION arras.mark_of(proxy bigint) RETURNS bigint
 LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT m.raised FROM arras.mark m WHERE m.proxy = mark_of.proxy $$;
-
--- What is kept of the columns that are there, for any session to compare: schema, table, column, and three parts in hexadecimal digits.
-CREATE OR REPLACE FUNCTION arras.column_checks()
-RETURNS TABLE (in_schema text, in_table text, name text, sealed text, equality text, ordered text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT DISTINCT ON (c.relation, c.place) n.nspname::text, r.relname::text, a.attname::text, encode(c.sealed, 'hex'),
-        coalesce(encode(c.equality, 'hex'), ''), coalesce(encode(c."order", 'hex'), '')
-    FROM arras.column_check c JOIN pg_catalog.pg_class r ON r.oid = c.relation
-    JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
-    JOIN pg_catalog.pg_attribute a ON (a.attrelid, a.attnum, a.attname) = (c.relation, c.place, c.attribute)
-    ORDER BY c.relation, c.place, c.number
-$$;
-
--- Keeps the check of a column, in the transaction that makes it; nothing where there is one, nor where the column is older: who next looks
--- for columns without one opens a value of it. Rows are not read here, with rights that the caller does not have: its table may be a view,
--- or have policies, whose functions would run with them.
-CREATE OR REPLACE FUNCTION arras.check_column(
-    relation regclass, attribute name, is_new boolean, sealed bytea, equality bytea, ordered bytea) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    attribute_number smallint;
-    made xid;
-BEGIN
-    IF NOT pg_has_role(session_user, (SELECT r.relowner FROM pg_catalog.pg_class r WHERE r.oid = relation), 'USAGE') THEN
-        RAISE EXCEPTION 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    SELECT a.attnum, a.xmin INTO attribute_number, made FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid = relation AND a.attname = attribute AND a.attnum > 0;
-    IF attribute_number IS NULL OR EXISTS (SELECT FROM arras.column_check c
-        WHERE (c.relation, c.place, c.attribute) = (check_column.relation, attribute_number, check_column.attribute)) THEN
-        RETURN;
-    END IF;
-    IF is_new IS DISTINCT FROM true AND made <> pg_current_xact_id()::xid THEN
-        RETURN;
-    END IF;
-    INSERT INTO arras.column_check (relation, place, attribute, sealed, equality, "order")
-        VALUES (relation, attribute_number, attribute, sealed, equality, ordered);
-END $$;
 
 -- Applications may ask for labels and hold them, and compare; all else is the proxy's.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;

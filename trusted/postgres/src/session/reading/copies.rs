@@ -1,13 +1,13 @@
 //! Rows of `COPY`, on their way out and on their way in.
 
-use super::{Stored, error_fields, hidden, malformed, opened_texts, text_row};
+use super::rows::{Opening, copied_row};
+use super::{Stored, error_fields, hidden, malformed, text_row};
 use crate::copy::{beginning, write_row};
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::plan::{CopyFormat, CopyIn, Outputs, Source};
 use crate::replies;
 use crate::session::programs;
-use arras_service::columns::Columns;
 use std::sync::Arc;
 
 /// What PostgreSQL says of the parameter that it does not take, behind the portal's name.
@@ -123,7 +123,7 @@ impl CopyingOut {
         &mut self,
         kind: u8,
         frame: &[u8],
-        columns: &dyn Columns,
+        opening: &mut Opening<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), SqlError> {
         let data = |row: &[Option<&str>], format: &CopyFormat, out: &mut Vec<u8>| {
@@ -146,9 +146,8 @@ impl CopyingOut {
             }
             b'D' => {
                 let row = text_row(frame).ok_or_else(malformed)?;
-                let opened = opened_texts(&row, &self.outputs, columns)?;
-                let texts: Vec<Option<&str>> = opened.iter().map(Option::as_deref).collect();
-                data(&texts, &self.format, out);
+                let line = copied_row(&row, &self.outputs, opening, |row| write_row(&self.format, row))?;
+                replies::message(out, b'd', |out| out.extend_from_slice(&line));
                 self.rows += 1;
             }
             b'C' => {
