@@ -51,7 +51,7 @@ pub(crate) async fn run(seed: u64, statements: usize, mut sides: [Side; 2], sche
         let statement = sessions[at].next(&mut choices, schema);
         let [one, other] = &mut sides;
         let found = other.ask(at, &statement).await;
-        let is_refused = found.is_refused() && schema.hides_frequency();
+        let is_refused = found.refusal().is_some_and(|message| schema.allows_refusal(message));
         if found.is_to_be_tried_again() || is_refused {
             // Labels that others hold, or that a transaction's snapshot lacks: PostgreSQL's own word for "try the transaction
             // again", which plaintext has no cause for.

@@ -112,11 +112,10 @@ pub(super) fn scalar(choices: &mut Choices, schema: &RandomSchema) -> String {
     let (one, other) = (choices.one(&schema.tables), choices.one(&schema.tables));
     let column = choices.one(&other.columns);
     let name = &column.name;
-    let is_ordered =
-        matches!(column.operations, Operations::Order | Operations::Plain) && column.has_extremes();
+    let is_ordered = column.has_extremes() && column.is_sorted();
     let filter = condition(choices, other, 1);
     match choices.below(5) {
-        0 if is_ordered => {
+        0 if column.is_ranked() => {
             format!("SELECT id, (SELECT max({name}) FROM {}) AS most FROM {}", other.name, one.name)
         }
         1 if column.ty.is_number && column.operations != Operations::Stored => format!(
@@ -125,7 +124,7 @@ pub(super) fn scalar(choices: &mut Choices, schema: &RandomSchema) -> String {
             one.name,
             choices.below(KEYS)
         ),
-        2 if column.operations != Operations::Stored => {
+        2 if column.is_grouped() => {
             format!("SELECT id FROM {0} WHERE {name} IN (SELECT {name} FROM {0} WHERE {filter})", other.name)
         }
         3 if is_ordered => {
