@@ -34,6 +34,7 @@ mod private;
 mod programs;
 mod proxy;
 mod racing;
+mod retyped;
 mod shown;
 mod slow;
 #[path = "../processes/small_disk.rs"]

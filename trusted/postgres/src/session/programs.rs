@@ -13,6 +13,7 @@ use super::rewritten::{Ended, Requests};
 use crate::copy::{Line, RowReader};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
+use crate::named::cached_plan;
 use crate::pipeline::Asked;
 use crate::plan::{
     Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value, Verb,
@@ -126,7 +127,7 @@ impl Requests<'_> {
         if statement.texts.client.len() > KEPT_TEXT_BYTES {
             self.writes.let_go(place);
         }
-        let (name, types) = (writes_name(place), physical::types_of(write, &statement.types));
+        let (name, types) = (writes_name(place), physical::types_of(write, &statement.known_types()));
         self.hidden_message(Asked::Close, |out| close(out, &name));
         parse(&mut self.out, &name, &write.extended_text(), &types);
         self.sent(Asked::Parse, reading, None);
@@ -236,6 +237,13 @@ impl Requests<'_> {
                 // What is to be run is passed over.
                 Err(_) => return Ok(()),
             };
+            if statement.returns_another() {
+                self.refuse(
+                    b'P',
+                    cached_plan("What the statement returns has other types since it was prepared."),
+                );
+                return Ok(());
+            }
             if std::mem::take(&mut first) {
                 self.sent_close(MARK, Reading::EmitShape(Arc::clone(statement)));
             }
