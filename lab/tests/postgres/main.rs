@@ -27,6 +27,7 @@ mod mapped;
 mod memory;
 mod mope;
 mod named;
+mod namesakes;
 mod orders;
 mod ordinary;
 mod outages;

@@ -89,7 +89,9 @@ pub(super) fn arrays(choices: &mut Choices, table: &Table) -> String {
 /// As Django updates many rows.
 pub(super) fn update(choices: &mut Choices, table: &Table) -> String {
     let column = choices.one(&table.columns);
-    let keys: Vec<usize> = (0..1 + choices.below(3)).map(|_| choices.below(KEYS)).collect();
+    // Which of two rows has a unique value first is a matter of their order in the table.
+    let several = if column.is_unique { 1 } else { 3 };
+    let keys: Vec<usize> = (0..1 + choices.below(several)).map(|_| choices.below(KEYS)).collect();
     let whens: Vec<String> = keys
         .iter()
         .map(|key| format!("WHEN ({}.id = {key}) THEN {}", table.name, cast(choices, column)))
