@@ -8,6 +8,7 @@ mod canaries;
 mod canary;
 mod casts;
 mod computed;
+mod copied;
 mod demo;
 mod dev;
 mod differential;
