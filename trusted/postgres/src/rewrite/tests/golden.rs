@@ -403,8 +403,7 @@ fn rows_are_copied_through_the_proxy() {
         ),
         (
             "COPY (SELECT owner FROM accounts WHERE balance > 3) TO STDOUT CSV DELIMITER ';'",
-            "SELECT owner FROM accounts WHERE \"balance$ord\" > bound('02', ‹Greater 3›) => accounts.owner to CopyFormat \
-             { csv: true, delimiter: 59, null: \"\", header: false, quote: 34, escape: 34 }",
+            "SELECT owner FROM accounts WHERE \"balance$ord\" > bound('02', ‹Greater 3›) => accounts.owner to CopyFormat { binary: false, csv: true, delimiter: 59, null: \"\", header: false, quote: 34, escape: 34 }",
         ),
         ("copy payments (id, note) from stdin with (freeze on)", "unchanged"),
         (
