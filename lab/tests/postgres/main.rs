@@ -20,6 +20,7 @@ mod finer;
 mod given;
 mod held;
 mod history;
+mod indexed;
 mod keyrings;
 mod killed;
 mod late;

@@ -164,8 +164,8 @@ pub(super) fn plan(
             }
         }
         Statement::CreateIndex(index) => {
-            analysis.create_index(index)?;
-            finish(analysis, &[])
+            let beside = analysis.create_index(index)?;
+            finish_layout(analysis, beside)
         }
         _ => {
             let results = analysis.statement(&statement)?;

@@ -9,7 +9,7 @@ use crate::schema::Schema;
 use std::sync::Arc;
 
 fn refusals(text: &str, catalog: &Catalog) -> Vec<Option<SqlError>> {
-    let planned = crate::rewrite::plan(text, catalog).unwrap();
+    let planned = plan(text, catalog).unwrap();
     let refusal = |action| match action {
         Action::Refused(error) => Some(error),
         Action::Unchanged | Action::Rewritten(_) | Action::Program(_) => None,
@@ -83,7 +83,7 @@ fn what_a_text_makes_is_there_for_what_follows_in_it() {
         INSERT INTO people VALUES (1, 'Ann'); ALTER TABLE people ADD COLUMN town text; \
         UPDATE people SET town = 'Bath'; SELECT * FROM people WHERE name = 'Ann'";
     assert_eq!(refusals(text, &catalog), vec![None; 6]);
-    let planned = crate::rewrite::plan(text, &catalog).unwrap();
+    let planned = plan(text, &catalog).unwrap();
     assert!(planned.iter().all(|planned| planned.action != Action::Unchanged));
 }
 
@@ -105,9 +105,9 @@ fn a_declared_column_that_is_not_there_is_not_written() {
 
 #[test]
 fn constraints_of_a_table_keep_their_names_and_do_not_write_terms_alone() {
-    let catalog = super::catalog();
+    let catalog = catalog();
     let shown = |text: &str| {
-        let planned = crate::rewrite::plan(text, &catalog).unwrap().remove(0);
+        let planned = plan(text, &catalog).unwrap().remove(0);
         match planned.action {
             Action::Rewritten(rewritten) => Ok(super::text_of(&rewritten)),
             Action::Program(program) => match *program {
@@ -140,7 +140,7 @@ fn constraints_of_a_table_keep_their_names_and_do_not_write_terms_alone() {
 
 #[test]
 fn what_mappers_make_and_tools_ask_is_understood_or_refused_clearly() {
-    let catalog = super::catalog();
+    let catalog = catalog();
     for text in [
         "CREATE INDEX likely ON accounts (owner varchar_pattern_ops)",
         "SELECT owner FROM accounts WHERE closed IS TRUE AND closed IS NOT FALSE",

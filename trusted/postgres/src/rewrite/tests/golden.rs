@@ -304,7 +304,7 @@ fn tables_are_laid_out_with_terms() {
             "CREATE INDEX by_balance ON accounts (id, balance DESC) WHERE owner IS NOT NULL",
             "CREATE INDEX by_balance ON accounts (id, \"balance$ord\" DESC) WHERE owner IS NOT NULL",
         ),
-        ("CREATE UNIQUE INDEX ON accounts (owner)", "CREATE UNIQUE INDEX ON accounts (\"owner$eq\")"),
+        ("CREATE UNIQUE INDEX o ON accounts (owner)", "CREATE UNIQUE INDEX o ON accounts (\"owner$eq\")"),
         (
             "CREATE INDEX ON accounts (memo)",
             "0A000 27: column accounts.memo is encrypted without \"equality\": an index needs it",
