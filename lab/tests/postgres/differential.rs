@@ -34,6 +34,11 @@ impl Choices {
         &of[self.below(of.len())]
     }
 
+    /// One of some, if there are any.
+    pub(crate) fn some<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        (!of.is_empty()).then(|| self.one(of))
+    }
+
     /// True in so many of a hundred cases.
     pub(crate) fn percent(&mut self, of_hundred: usize) -> bool {
         self.below(100) < of_hundred

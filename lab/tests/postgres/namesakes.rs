@@ -100,7 +100,7 @@ async fn said(client: &Client, statement: &str) -> Outcome {
             .map_or(format!("{error:?}"), |said| format!("{} {}", said.code().code(), said.message()))
     };
     if statement.starts_with("COPY ") {
-        return Ok(client.copy_out(statement).await.map(|_| Vec::new()).map_err(code)?);
+        return client.copy_out(statement).await.map(|_| Vec::new()).map_err(code);
     }
     let messages = client.simple_query(statement).await.map_err(code)?;
     let row = |message| match message {

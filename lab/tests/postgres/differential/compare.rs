@@ -142,6 +142,7 @@ impl Side {
                 Err(error) => return failed(text, &error),
             };
             let lines = match came {
+                Ok(parts) if text.contains("binary") => format!("{:?}", parts.concat()),
                 Ok(parts) => String::from_utf8(parts.concat()).unwrap(),
                 Err(error) => return failed(text, &error),
             };

@@ -250,8 +250,27 @@ fn select(choices: &mut Choices, table: &Table) -> String {
     format!("SELECT {list} FROM {}{columns} WHERE {}", table.name, condition(choices, table, 3))
 }
 
+/// Values in their order, of which nothing tells equal ones apart: also where each row has a place of its own.
+fn ordered_values(choices: &mut Choices, table: &Table) -> Option<String> {
+    let is_ordered = |column: &&Column| {
+        let hides_frequency = column.operations == Operations::Compared("fh_ope");
+        (column.is_sorted() || hides_frequency) && column.is_told_by_value()
+    };
+    let columns: Vec<&Column> = table.columns.iter().filter(is_ordered).collect();
+    let name = &choices.some(&columns)?.name;
+    let direction = choices.one(&["", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]);
+    let filter = condition(choices, table, 2);
+    let limit = if choices.percent(70) { format!(" LIMIT {}", choices.below(8)) } else { String::new() };
+    Some(format!("SELECT {name} FROM {} WHERE {filter} ORDER BY {name}{direction}{limit}", table.name))
+}
+
 /// Its order is total: the key is the last term.
 pub(super) fn ordered_select(choices: &mut Choices, table: &Table) -> String {
+    if choices.percent(20)
+        && let Some(values) = ordered_values(choices, table)
+    {
+        return values;
+    }
     let ordered: Vec<&Column> = table.columns.iter().filter(|column| column.is_sorted()).collect();
     let mut terms = Vec::new();
     if !ordered.is_empty() && choices.percent(80) {

@@ -244,8 +244,12 @@ fn copy(choices: &mut Choices, table: &Table) -> Statement {
     let some = choices.below(table.columns.len() + 1);
     let columns: Vec<&Column> = table.columns.iter().take(some).collect();
     let names: String = columns.iter().map(|column| format!(", {}", column.name)).collect();
-    let (text, is_ordered) = match choices.below(4) {
+    let (text, is_ordered) = match choices.below(5) {
         0 => (format!("COPY {} (id{names}) TO STDOUT", table.name), false),
+        2 => (
+            format!("COPY (SELECT id{names} FROM {} ORDER BY id) TO STDOUT (FORMAT binary)", table.name),
+            true,
+        ),
         1 => (format!("COPY (SELECT id{names} FROM {} ORDER BY id) TO STDOUT CSV", table.name), true),
         _ => {
             let rows: Vec<String> = (0..1 + choices.below(3))
