@@ -116,13 +116,13 @@ impl ToSql for Written {
     to_sql_checked!();
 }
 
-/// A session, and what is prepared in it by the protocol.
-struct Session {
+/// A connection, and what is prepared in it by the protocol.
+struct Connection {
     client: Client,
     prepared: Vec<(&'static str, Statement, Vec<Written>)>,
 }
 
-impl Session {
+impl Connection {
     async fn begin(uri: &str) -> Self {
         let client = connect(uri).await;
         client.batch_execute(&format!("DROP TABLE IF EXISTS x, y; {CREATE}; {PREPARE}")).await.unwrap();
@@ -179,10 +179,10 @@ async fn a_plain_column_of_another_type_is_met_as_in_plaintext() {
     for change in CHANGES {
         let mut sides = Vec::new();
         for uri in [server.uri("plain"), proxy.uri("encrypted")] {
-            let session = Session::begin(&uri).await;
-            let before = session.outcomes().await;
+            let connection = Connection::begin(&uri).await;
+            let before = connection.outcomes().await;
             connect(&uri).await.batch_execute(change).await.unwrap();
-            sides.push([before, session.outcomes().await]);
+            sides.push([before, connection.outcomes().await]);
         }
         let [expected, found] = sides.try_into().unwrap();
         for (expected, found) in expected.into_iter().flatten().zip(found.into_iter().flatten()) {
