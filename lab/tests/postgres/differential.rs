@@ -34,6 +34,11 @@ impl Choices {
         &of[self.below(of.len())]
     }
 
+    /// One of some, if there are any.
+    pub(crate) fn some<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        (!of.is_empty()).then(|| self.one(of))
+    }
+
     /// True in so many of a hundred cases.
     pub(crate) fn percent(&mut self, of_hundred: usize) -> bool {
         self.below(100) < of_hundred
@@ -51,7 +56,7 @@ pub(crate) async fn run(seed: u64, statements: usize, mut sides: [Side; 2], sche
         let statement = sessions[at].next(&mut choices, schema);
         let [one, other] = &mut sides;
         let found = other.ask(at, &statement).await;
-        let is_refused = found.is_refused() && schema.hides_frequency();
+        let is_refused = found.refusal().is_some_and(|message| schema.allows_refusal(message));
         if found.is_to_be_tried_again() || is_refused {
             // Labels that others hold, or that a transaction's snapshot lacks: PostgreSQL's own word for "try the transaction
             // again", which plaintext has no cause for.

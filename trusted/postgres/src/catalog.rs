@@ -11,6 +11,7 @@ mod reading;
 
 pub use check::KeyCheck;
 pub(crate) use check::of_other_keys;
+pub(crate) use doubt::Columns;
 use doubt::Doubt;
 pub use doubt::{Tables, Taken};
 pub(crate) use order::CIPHERTEXT_KEY_BYTES;

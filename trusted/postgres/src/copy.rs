@@ -1,10 +1,13 @@
-//! Rows of `COPY`, in PostgreSQL's text format and in CSV: read from a stream of any length, and written.
+//! Rows of `COPY`, in PostgreSQL's text format, in CSV and in binary: read from a stream of any length, and written.
 
+mod binary;
 #[cfg(test)]
 mod tests;
 
+pub use binary::{BinaryReader, write_end, write_header};
+
 use crate::error::{SqlError, sqlstate};
-use crate::plan::CopyFormat;
+use crate::plan::{CopyFormat, CopyIn};
 
 /// A row: its fields, none for NULL.
 pub type Row = Vec<Option<String>>;
@@ -21,6 +24,61 @@ pub struct Line {
     pub shown: String,
     /// What lies between its delimiters, unescaped; none for NULL.
     pub row: Row,
+    /// In binary, fields that are not read, as they came; none for NULL, and for what is read.
+    pub sent: Vec<Option<Vec<u8>>>,
+}
+
+/// Reads rows of any of the formats.
+#[derive(Debug)]
+pub enum Reader {
+    /// In text or CSV.
+    Text(RowReader),
+    /// In binary.
+    Binary(BinaryReader),
+}
+
+impl Reader {
+    /// A reader of what a `COPY` is given.
+    #[must_use]
+    pub fn of(copy: &CopyIn) -> Self {
+        let (table, names) = (copy.table.clone(), copy.names.clone());
+        if !copy.format.binary {
+            return Self::Text(RowReader::new(copy.format.clone(), table, names));
+        }
+        let kinds = copy.columns.iter().map(|column| column.as_ref().map(|of| of.kind)).collect();
+        Self::Binary(BinaryReader::new(table, names, kinds))
+    }
+
+    /// Bytes that are held of a row that has not ended.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Text(reader) => reader.held_bytes(),
+            Self::Binary(reader) => reader.held_bytes(),
+        }
+    }
+
+    /// The rows that a piece of the stream completes.
+    ///
+    /// # Errors
+    /// As of each of them.
+    pub fn read(&mut self, piece: &[u8]) -> Result<Vec<Line>, SqlError> {
+        match self {
+            Self::Text(reader) => reader.read(piece),
+            Self::Binary(reader) => reader.read(piece),
+        }
+    }
+
+    /// The last row, if the stream's end completes one.
+    ///
+    /// # Errors
+    /// As of each of them.
+    pub fn finish(&mut self) -> Result<Option<Line>, SqlError> {
+        match self {
+            Self::Text(reader) => reader.finish(),
+            Self::Binary(reader) => reader.finish().map(|()| None),
+        }
+    }
 }
 
 /// The beginning of a text, as PostgreSQL cuts what it shows of lines and fields.
@@ -178,7 +236,7 @@ impl RowReader {
         match row.len().cmp(&self.columns.len()) {
             std::cmp::Ordering::Equal => {
                 let shown = beginning(&String::from_utf8_lossy(line));
-                Ok(Some(Line { number: self.lines, shown, row }))
+                Ok(Some(Line { number: self.lines, shown, row, sent: Vec::new() }))
             }
             std::cmp::Ordering::Less => {
                 let column = self.columns.get(row.len()).map_or("", String::as_str);

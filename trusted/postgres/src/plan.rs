@@ -400,6 +400,8 @@ pub struct CopyOut {
 /// How rows of `COPY` are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyFormat {
+    /// In binary, of which nothing else is said?
+    pub binary: bool,
     /// Fields in quotes, doubled inside (`CSV`), or with backslashes (text)?
     pub csv: bool,
     /// Between fields.
@@ -418,13 +420,20 @@ impl CopyFormat {
     /// The text format, as it is without options.
     #[must_use]
     pub fn text() -> Self {
-        Self { csv: false, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"', escape: b'"' }
+        let (quote, escape) = (b'"', b'"');
+        Self { binary: false, csv: false, delimiter: b'\t', null: "\\N".into(), header: false, quote, escape }
     }
 
     /// CSV, as it is without options.
     #[must_use]
     pub fn csv() -> Self {
         Self { csv: true, delimiter: b',', null: String::new(), ..Self::text() }
+    }
+
+    /// Binary, which has no options.
+    #[must_use]
+    pub fn binary() -> Self {
+        Self { binary: true, ..Self::text() }
     }
 }
 

@@ -9,6 +9,7 @@ mod constant;
 mod constraint;
 mod copy;
 mod course;
+mod defined;
 mod edits;
 mod expression;
 mod fh_ope;

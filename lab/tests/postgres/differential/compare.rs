@@ -26,9 +26,12 @@ impl Reply {
         matches!(self, Self::Failed(code, _) if code == "40001")
     }
 
-    /// What cannot be asked of a column.
-    pub(crate) fn is_refused(&self) -> bool {
-        matches!(self, Self::Failed(code, _) if code == "0A000")
+    /// Why it cannot be asked of a column, if it cannot.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Failed(code, message) if code == "0A000" => Some(message),
+            Self::Failed(..) | Self::Done(_) => None,
+        }
     }
 
     /// An error that one row's values are the cause of (out of range, or against a constraint), or a lock on it.
@@ -139,6 +142,7 @@ impl Side {
                 Err(error) => return failed(text, &error),
             };
             let lines = match came {
+                Ok(parts) if text.contains("binary") => format!("{:?}", parts.concat()),
                 Ok(parts) => String::from_utf8(parts.concat()).unwrap(),
                 Err(error) => return failed(text, &error),
             };

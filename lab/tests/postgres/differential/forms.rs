@@ -30,10 +30,10 @@ pub(super) fn insert_select(choices: &mut Choices, table: &Table) -> String {
 pub(super) fn computed(choices: &mut Choices, table: &Table) -> String {
     let column = choices.one(&table.columns);
     let name = &column.name;
-    let comparable = |column: &&Column| column.operations != Operations::Stored;
-    let by = table.columns.iter().find(comparable).map_or("id", |column| column.name.as_str());
-    let ordered = |column: &&Column| column.operations == Operations::Order;
-    let along = table.columns.iter().find(ordered).map_or("id", |column| column.name.as_str());
+    let by =
+        table.columns.iter().find(|column| column.is_grouped()).map_or("id", |column| column.name.as_str());
+    let along =
+        table.columns.iter().find(|column| column.is_sorted()).map_or("id", |column| column.name.as_str());
     let item = match choices.below(6) {
         0 => format!("coalesce({name}, {})", constant(choices, column)),
         1 => format!("CASE WHEN {} THEN {name} END AS chosen", condition(choices, table, 1)),

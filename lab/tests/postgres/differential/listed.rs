@@ -89,7 +89,9 @@ pub(super) fn arrays(choices: &mut Choices, table: &Table) -> String {
 /// As Django updates many rows.
 pub(super) fn update(choices: &mut Choices, table: &Table) -> String {
     let column = choices.one(&table.columns);
-    let keys: Vec<usize> = (0..1 + choices.below(3)).map(|_| choices.below(KEYS)).collect();
+    // Which of two rows has a unique value first is a matter of their order in the table.
+    let several = if column.is_unique { 1 } else { 3 };
+    let keys: Vec<usize> = (0..1 + choices.below(several)).map(|_| choices.below(KEYS)).collect();
     let whens: Vec<String> = keys
         .iter()
         .map(|key| format!("WHEN ({}.id = {key}) THEN {}", table.name, cast(choices, column)))
@@ -112,11 +114,10 @@ pub(super) fn scalar(choices: &mut Choices, schema: &RandomSchema) -> String {
     let (one, other) = (choices.one(&schema.tables), choices.one(&schema.tables));
     let column = choices.one(&other.columns);
     let name = &column.name;
-    let is_ordered =
-        matches!(column.operations, Operations::Order | Operations::Plain) && column.has_extremes();
+    let is_ordered = column.has_extremes() && column.is_sorted();
     let filter = condition(choices, other, 1);
     match choices.below(5) {
-        0 if is_ordered => {
+        0 if column.is_ranked() => {
             format!("SELECT id, (SELECT max({name}) FROM {}) AS most FROM {}", other.name, one.name)
         }
         1 if column.ty.is_number && column.operations != Operations::Stored => format!(
@@ -125,7 +126,7 @@ pub(super) fn scalar(choices: &mut Choices, schema: &RandomSchema) -> String {
             one.name,
             choices.below(KEYS)
         ),
-        2 if column.operations != Operations::Stored => {
+        2 if column.is_grouped() => {
             format!("SELECT id FROM {0} WHERE {name} IN (SELECT {name} FROM {0} WHERE {filter})", other.name)
         }
         3 if is_ordered => {

@@ -219,12 +219,12 @@ fn compare(choices: &mut Choices, columns: &[Column]) -> String {
         Operations::Stored => null(choices),
         _ if choices.percent(10) => null(choices),
         Operations::Equality => equality(choices),
-        Operations::Plain | Operations::Order | Operations::Compared(_)
+        Operations::Plain | Operations::Order(_) | Operations::Compared(_)
             if column.ty.name == "boolean" || choices.percent(30) =>
         {
             equality(choices)
         }
-        Operations::Plain | Operations::Order | Operations::Compared(_) => {
+        Operations::Plain | Operations::Order(_) | Operations::Compared(_) => {
             let (one, other) = (constant(choices, column), constant(choices, column));
             match choices.below(7) {
                 0 => format!("{name} < {one}"),
@@ -250,17 +250,28 @@ fn select(choices: &mut Choices, table: &Table) -> String {
     format!("SELECT {list} FROM {}{columns} WHERE {}", table.name, condition(choices, table, 3))
 }
 
+/// Values in their order, of which nothing tells equal ones apart: also where each row has a place of its own.
+fn ordered_values(choices: &mut Choices, table: &Table) -> Option<String> {
+    let is_ordered = |column: &&Column| {
+        let hides_frequency = column.operations == Operations::Compared("fh_ope");
+        (column.is_sorted() || hides_frequency) && column.is_told_by_value()
+    };
+    let columns: Vec<&Column> = table.columns.iter().filter(is_ordered).collect();
+    let name = &choices.some(&columns)?.name;
+    let direction = choices.one(&["", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]);
+    let filter = condition(choices, table, 2);
+    let limit = if choices.percent(70) { format!(" LIMIT {}", choices.below(8)) } else { String::new() };
+    Some(format!("SELECT {name} FROM {} WHERE {filter} ORDER BY {name}{direction}{limit}", table.name))
+}
+
 /// Its order is total: the key is the last term.
 pub(super) fn ordered_select(choices: &mut Choices, table: &Table) -> String {
-    let ordered: Vec<&Column> = table
-        .columns
-        .iter()
-        .filter(|column| match column.operations {
-            Operations::Order => true,
-            Operations::Plain => column.ty.name != "text",
-            Operations::Stored | Operations::Equality | Operations::Compared(_) => false,
-        })
-        .collect();
+    if choices.percent(20)
+        && let Some(values) = ordered_values(choices, table)
+    {
+        return values;
+    }
+    let ordered: Vec<&Column> = table.columns.iter().filter(|column| column.is_sorted()).collect();
     let mut terms = Vec::new();
     if !ordered.is_empty() && choices.percent(80) {
         let direction = choices.one(&["", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]);
@@ -279,27 +290,23 @@ fn grouped(choices: &mut Choices, table: &Table) -> String {
     let name = &column.name;
     let filter = condition(choices, table, 1);
     let from = format!("FROM {} WHERE {filter}", table.name);
-    match column.operations {
-        Operations::Stored => format!("SELECT count({name}) {from}"),
-        _ if !column.is_told_by_value() => format!("SELECT count(DISTINCT {name}) {from}"),
-        Operations::Plain if column.ty.name == "boolean" => {
-            format!("SELECT {name}, count(*) {from} GROUP BY {name}")
-        }
-        Operations::Compared("clww") if column.has_extremes() && choices.percent(25) => {
-            format!("SELECT min({name}), max({name}) {from}")
-        }
-        Operations::Equality | Operations::Compared(_) => match choices.below(3) {
-            0 => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
-            1 => format!("SELECT DISTINCT {name} {from}"),
-            _ => format!("SELECT count(DISTINCT {name}) {from}"),
-        },
-        Operations::Plain | Operations::Order => match choices.below(5) {
-            0 => format!("SELECT {name}, count(*) {from} GROUP BY {name} HAVING count(*) > 1"),
-            1 if column.has_extremes() => format!("SELECT min({name}), max({name}) {from}"),
-            2 if column.ty.is_number => format!("SELECT sum({name}), avg({name}) {from}"),
-            3 => format!("SELECT DISTINCT {name} {from}"),
-            _ => format!("SELECT count(DISTINCT {name}) {from}"),
-        },
+    if column.is_ranked() && choices.percent(25) {
+        return format!("SELECT min({name}), max({name}) {from}");
+    }
+    if column.ty.is_number && column.operations != Operations::Stored && choices.percent(20) {
+        return format!("SELECT sum({name}), avg({name}) {from}");
+    }
+    if !column.is_grouped() {
+        return format!("SELECT count({name}) {from}");
+    }
+    if !column.is_told_by_value() {
+        return format!("SELECT count(DISTINCT {name}) {from}");
+    }
+    match choices.below(4) {
+        0 => format!("SELECT {name}, count(*) {from} GROUP BY {name} HAVING count(*) > 1"),
+        1 => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
+        2 => format!("SELECT DISTINCT {name} {from}"),
+        _ => format!("SELECT count(DISTINCT {name}) {from}"),
     }
 }
 

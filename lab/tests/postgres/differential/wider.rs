@@ -29,24 +29,18 @@ pub(super) fn statement(choices: &mut Choices, schema: &RandomSchema) -> Stateme
 
 /// A column that is ordered, by the server or by a function.
 fn compared<'t>(choices: &mut Choices, table: &'t Table) -> Option<&'t Column> {
-    let compares = |column: &&Column| {
-        let is_compared =
-            matches!(column.operations, Operations::Plain | Operations::Order | Operations::Compared(_));
-        is_compared && column.ty.name != "boolean"
-    };
-    let columns: Vec<&Column> = table.columns.iter().filter(compares).collect();
+    let columns: Vec<&Column> = table.columns.iter().filter(|column| column.is_compared()).collect();
     (!columns.is_empty()).then(|| *choices.one(&columns))
 }
 
 /// A column that the server sorts by as PostgreSQL sorts its values.
 fn sorted<'t>(choices: &mut Choices, table: &'t Table) -> Option<&'t Column> {
-    let sorts = |column: &&Column| match column.operations {
-        Operations::Order => true,
-        Operations::Plain => column.ty.name != "text" && !column.ty.name.starts_with("varchar"),
-        Operations::Stored | Operations::Equality | Operations::Compared(_) => false,
-    };
-    let columns: Vec<&Column> =
-        table.columns.iter().filter(sorts).filter(|column| column.is_told_by_value()).collect();
+    let columns: Vec<&Column> = table
+        .columns
+        .iter()
+        .filter(|column| column.is_sorted())
+        .filter(|column| column.is_told_by_value())
+        .collect();
     (!columns.is_empty()).then(|| *choices.one(&columns))
 }
 
@@ -102,7 +96,7 @@ fn counting(choices: &mut Choices, table: &Table) -> String {
     let counts = |column: &&Column| {
         column.ty.is_number
             && !column.is_unique
-            && !matches!(column.operations, Operations::Stored | Operations::Compared(_))
+            && !matches!(column.operations, Operations::Stored | Operations::Compared("fh_ope"))
     };
     let columns: Vec<&Column> = table.columns.iter().filter(counts).collect();
     if columns.is_empty() {
@@ -203,8 +197,11 @@ fn defaults(choices: &mut Choices, table: &Table) -> String {
 
 /// Members of a list are of one type, whatever they are written as.
 fn mixed(choices: &mut Choices, table: &Table) -> String {
-    let mixes = |column: &&Column| {
-        ["integer", "bigint", "smallint"].contains(&column.ty.name) && column.operations != Operations::Stored
+    // Ciphertexts of a bigint have no key between two of its values.
+    let mixes = |column: &&Column| match (column.ty.name, column.operations) {
+        (_, Operations::Stored)
+        | ("bigint", Operations::Order("bclo") | Operations::Compared("clww" | "lewi_wu")) => false,
+        (name, _) => ["integer", "bigint", "smallint"].contains(&name),
     };
     let columns: Vec<&Column> = table.columns.iter().filter(mixes).collect();
     if columns.is_empty() {
@@ -247,8 +244,12 @@ fn copy(choices: &mut Choices, table: &Table) -> Statement {
     let some = choices.below(table.columns.len() + 1);
     let columns: Vec<&Column> = table.columns.iter().take(some).collect();
     let names: String = columns.iter().map(|column| format!(", {}", column.name)).collect();
-    let (text, is_ordered) = match choices.below(4) {
+    let (text, is_ordered) = match choices.below(5) {
         0 => (format!("COPY {} (id{names}) TO STDOUT", table.name), false),
+        2 => (
+            format!("COPY (SELECT id{names} FROM {} ORDER BY id) TO STDOUT (FORMAT binary)", table.name),
+            true,
+        ),
         1 => (format!("COPY (SELECT id{names} FROM {} ORDER BY id) TO STDOUT CSV", table.name), true),
         _ => {
             let rows: Vec<String> = (0..1 + choices.below(3))

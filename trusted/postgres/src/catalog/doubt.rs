@@ -73,23 +73,37 @@ impl Doubt {
     }
 }
 
-/// Columns of a table that a statement takes by their places, as they were when it was planned.
+/// What of a table's columns a statement takes that does not say so in its text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Columns {
+    /// The places of so many of them, from the first.
+    First(usize),
+    /// The places of all.
+    All,
+    /// The type of a plain one of a name.
+    Type(String),
+}
+
+/// Columns of a table that a statement takes as they were when it was planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
     pub(crate) table: Arc<Table>,
-    /// So many of them, from the first; or all.
-    pub(crate) first: Option<usize>,
+    pub(crate) columns: Columns,
     /// Was the client told of them, as a result?
     pub(crate) is_shown: bool,
 }
 
 impl Taken {
-    /// Are the table's columns in these places as they were?
+    /// Are the table's columns as they were?
     pub(crate) fn stands_in(&self, catalog: &Catalog) -> bool {
-        catalog.table(Some(&self.table.schema), &self.table.name).is_some_and(|now| match self.first {
-            Some(first) => self.table.is_like(now, first),
-            None => {
+        catalog.table(Some(&self.table.schema), &self.table.name).is_some_and(|now| match &self.columns {
+            Columns::First(first) => self.table.is_like(now, *first),
+            Columns::All => {
                 self.table.columns.len() == now.columns.len() && self.table.is_like(now, now.columns.len())
+            }
+            Columns::Type(name) => {
+                let stored = |table: &Table| table.column(name).map(|column| column.stored.clone());
+                stored(&self.table) == stored(now)
             }
         })
     }

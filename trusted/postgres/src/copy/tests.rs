@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use super::{Row, RowReader, write_row};
+use super::{BinaryReader, Row, RowReader, write_row};
+use crate::column_type::ColumnType;
 use crate::plan::CopyFormat;
 use proptest::prelude::*;
 
@@ -87,5 +88,30 @@ proptest! {
             .flat_map(|row| write_row(&format, &row.iter().map(Option::as_deref).collect::<Vec<_>>()))
             .collect();
         prop_assert_eq!(read(&format, 3, &stream, piece).unwrap(), rows);
+    }
+}
+
+#[test]
+fn rows_in_binary_are_read_however_the_stream_is_cut() {
+    let mut stream = Vec::new();
+    super::write_header(&mut stream);
+    for row in
+        [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 3, 1, 2, 3][..], &[0, 2, 255, 255, 255, 255, 0, 0, 0, 0]]
+    {
+        stream.extend_from_slice(row);
+    }
+    super::write_end(&mut stream);
+    for piece in 1..=stream.len() {
+        let kinds = vec![Some(ColumnType::Integer), None];
+        let mut reader = BinaryReader::new("t".into(), vec!["a".into(), "b".into()], kinds);
+        let mut lines = Vec::new();
+        for piece in stream.chunks(piece) {
+            lines.extend(reader.read(piece).unwrap());
+        }
+        reader.finish().unwrap();
+        let rows: Vec<_> = lines.into_iter().map(|line| (line.number, line.row, line.sent)).collect();
+        let first = (1, row(&[Some("7"), None]), vec![None, Some(vec![1, 2, 3])]);
+        assert_eq!(rows, [first, (2, row(&[None, None]), vec![None, Some(Vec::new())])], "{piece}");
+        assert_eq!(reader.held_bytes(), 0);
     }
 }

@@ -78,6 +78,10 @@ pub(super) struct Analysis<'a> {
     pub(super) layouts: Vec<Taken>,
     /// It reads no view wherever it has the name of one: it says which columns a table has.
     pub(super) reads_no_view: bool,
+    /// What encrypted columns that are watched are called, by name.
+    pub(super) labels: BTreeMap<String, String>,
+    /// The first encrypted column that is read, and where.
+    pub(super) met: Option<(String, usize)>,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -129,6 +133,8 @@ impl<'a> Analysis<'a> {
             defaults: BTreeMap::new(),
             layouts: Vec::new(),
             reads_no_view: false,
+            labels: BTreeMap::new(),
+            met: None,
             ordered: BTreeSet::new(),
         }
     }
@@ -177,6 +183,8 @@ impl<'a> Analysis<'a> {
         for column in relation.encrypted() {
             let labelled = column.encryption.as_ref().filter(|encryption| encryption.labels().is_some());
             self.ordered.extend(labelled.map(|encryption| encryption.id));
+            let named = column.encryption.as_ref().map(|of| (column.name.clone(), of.label.clone()));
+            self.labels.extend(named);
             let terms = [EQUALITY_SUFFIX, ORDER_SUFFIX].map(|suffix| format!("{}{suffix}", column.name));
             self.names.insert(column.name.clone());
             self.names.extend(terms);
@@ -264,6 +272,8 @@ impl<'a> Analysis<'a> {
                 let encryption = column.encryption.clone();
                 let qualified = names.len() == 1 && scope.merges(&name);
                 let (relation, terms) = (relation.name.clone(), column.terms);
+                let met = encryption.as_ref().map(|of| (of.label.clone(), end.saturating_sub(1)));
+                self.met = self.met.take().or(met);
                 for part in parts.iter().take(parts.len().saturating_sub(1)) {
                     self.understand(part);
                 }

@@ -17,10 +17,26 @@ pub(super) fn identifier_of(column: &IndexColumn) -> Option<&Ident> {
     }
 }
 
-/// The name that PostgreSQL would give a constraint; none where it would be cut.
-pub(super) fn name_of_constraint(table: &str, columns: &[&str], kind: &str) -> Option<String> {
-    let name = format!("{table}_{}_{kind}", columns.join("_"));
-    (name.len() < 64).then(|| format!(" CONSTRAINT {}", quoted(&name)))
+/// Bytes of the longest name.
+const NAME_BYTES: usize = 63;
+
+/// The name that PostgreSQL makes of a table's, its columns' and a label: the longer of the first two is cut until it fits.
+pub(super) fn object_name(table: &str, columns: &str, label: &str) -> String {
+    let room = NAME_BYTES.saturating_sub(label.len() + 2);
+    let (mut first, mut second) = (table.len(), columns.len());
+    while first + second > room {
+        *(if first > second { &mut first } else { &mut second }) -= 1;
+    }
+    let cut = |text: &str, bytes: usize| {
+        let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.get(..end).unwrap_or_default().to_owned()
+    };
+    format!("{}_{}_{label}", cut(table, first), cut(columns, second))
+}
+
+/// The name that PostgreSQL would give a constraint.
+pub(super) fn name_of_constraint(table: &str, columns: &[&str], kind: &str) -> String {
+    format!(" CONSTRAINT {}", quoted(&object_name(table, &columns.join("_"), kind)))
 }
 
 /// The last part of a name.
@@ -141,7 +157,8 @@ impl Analysis<'_> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let first = columns.first().and_then(|column| self.lexemes.position_of(column.span));
         let start = first.and_then(|first| (0..first).rev().find(|at| self.lexemes.is_word(*at, word)));
-        if let (Some(start), Some(name)) = (start, name_of_constraint(table, &names, kind)) {
+        if let Some(start) = start {
+            let name = name_of_constraint(table, &names, kind);
             self.edits.insert(self.lexemes.bytes(start).start, format!("{} ", name.trim_start()));
         }
     }

@@ -193,6 +193,31 @@ impl Analysis<'_> {
         }
     }
 
+    /// The binary format, if the rows are in it: it has no options.
+    fn binary_format(&self, copy: &Copy<'_>) -> Result<Option<CopyFormat>, SqlError> {
+        let is_binary = |option: &CopyOption| match option {
+            CopyOption::Format(name) => name.value.eq_ignore_ascii_case("binary"),
+            _ => false,
+        };
+        let is_legacy = |option: &CopyLegacyOption| matches!(option, CopyLegacyOption::Binary);
+        if !copy.options.iter().any(is_binary) && !copy.legacy.iter().any(is_legacy) {
+            return Ok(None);
+        }
+        let is_known = |option: &CopyOption| {
+            matches!(option, CopyOption::Format(_) | CopyOption::Freeze(_) | CopyOption::Encoding(_))
+        };
+        let other = copy.options.iter().find(|option| !is_known(option)).map(ToString::to_string);
+        let legacy = copy.legacy.iter().find(|option| !is_legacy(option)).map(ToString::to_string);
+        match other.or(legacy) {
+            None => Ok(Some(CopyFormat::binary())),
+            Some(option) => {
+                let word = option.split(' ').next().unwrap_or_default();
+                let message = format!("cannot specify {word} in BINARY mode");
+                Err(self.at(SqlError::new(sqlstate::SYNTAX_ERROR, message), 0))
+            }
+        }
+    }
+
     /// How the rows are written: what PostgreSQL's options say.
     fn format(&self, copy: &Copy<'_>) -> Result<CopyFormat, SqlError> {
         self.check_stream(copy)?;
@@ -207,6 +232,9 @@ impl Analysis<'_> {
             CopyOption::Format(name) => name.value.eq_ignore_ascii_case("csv"),
             _ => false,
         }) || copy.legacy.iter().any(|option| matches!(option, CopyLegacyOption::Csv(_)));
+        if let Some(format) = self.binary_format(copy)? {
+            return Ok(format);
+        }
         let mut format = if csv { CopyFormat::csv() } else { CopyFormat::text() };
         let mut escape = None;
         for option in copy.options {

@@ -10,7 +10,7 @@ use super::insert::{Columns, items};
 use super::select::{Mode, ResultColumn, What};
 use super::term::form_pieces;
 use super::write::{Target, stored_forms};
-use crate::catalog::Encryption;
+use crate::catalog::{self, Encryption, Taken};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value, Verb};
@@ -19,6 +19,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What a plain result is cast to that is stored as text, whatever it is: a constant of no type, too.
 const TEXT: &str = "pg_catalog.text";
@@ -285,7 +286,7 @@ impl Analysis<'_> {
     }
 
     /// What PostgreSQL makes of a plain result before it is stored. None: it is stored as its text says.
-    fn kind_of(&self, insert: &Insert, name: &str, target: Option<&Encryption>) -> Option<String> {
+    fn kind_of(&mut self, insert: &Insert, name: &str, target: Option<&Encryption>) -> Option<String> {
         let kind = match target {
             Some(encryption) => encryption.kind.name(),
             None => {
@@ -301,7 +302,11 @@ impl Analysis<'_> {
                     [schema, table] => self.catalog.table(Some(schema), table),
                     _ => None,
                 };
-                table?.column(name)?.stored.clone()
+                let table = Arc::clone(table?);
+                let stored = table.column(name)?.stored.clone();
+                let columns = catalog::Columns::Type(name.to_owned());
+                self.layouts.push(Taken { table, columns, is_shown: false });
+                stored
             }
         };
         // Too long a text is an error where it is stored, and cut where it is cast. Anything is stored as text: as it is cast, not as

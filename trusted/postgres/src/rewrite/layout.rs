@@ -3,13 +3,14 @@
 mod altered;
 mod checked;
 mod default;
+mod index;
 
-use super::analysis::{Analysis, Reference};
+use super::analysis::Analysis;
 use super::constant::Constant;
-use super::constraint::{by_bytes, identifier_of, last_identifier, name_of_constraint};
-use super::scope::{Relation, RelationColumn, Scope};
+use super::constraint::{identifier_of, name_of_constraint};
+use super::scope::{Relation, RelationColumn};
 use super::term::Term;
-use crate::catalog::{Encryption, Order};
+use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Rewritten, hexadecimal};
@@ -17,8 +18,7 @@ use crate::text::{fold, quoted};
 use default::{has_default, term_form, terms_without_default};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
-    CreateIndex, CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName,
-    ReferentialAction,
+    CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, ReferentialAction,
 };
 use sqlparser::tokenizer::Token;
 use std::collections::BTreeMap;
@@ -68,15 +68,15 @@ fn last_part(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, last)| last).trim_matches('"')
 }
 
-/// The name that PostgreSQL would give a constraint of a column, which the term's column has in its place. None where it
-/// would be cut, and for what has no such name.
+/// The name that PostgreSQL would give a constraint of a column, which the term's column has in its place. None for what has no such
+/// name.
 fn default_name(table: &str, column: &str, option: &ColumnOption) -> Option<String> {
     let kind = match option {
         ColumnOption::Unique(_) => "key",
         ColumnOption::ForeignKey(_) => "fkey",
         _ => return None,
     };
-    name_of_constraint(table, &[column], kind)
+    Some(name_of_constraint(table, &[column], kind))
 }
 
 impl Analysis<'_> {
@@ -387,59 +387,6 @@ impl Analysis<'_> {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn create_index(&mut self, index: &CreateIndex) -> Result<(), SqlError> {
-        let relation = self.table_named(&index.table_name, None)?;
-        let scope = Scope { relations: vec![relation], outer: None };
-        for column in &index.columns {
-            let Some(reference) = self.reference(&column.column.expr, &scope)? else {
-                self.expression(&column.column.expr, &scope, "an index")?;
-                continue;
-            };
-            let plain = match &index.using {
-                None | Some(IndexType::BTree) => true,
-                Some(IndexType::Hash) => !index.unique,
-                Some(_) => false,
-            };
-            let class = column.operator_class.as_ref();
-            if !plain || class.is_some_and(|class| !by_bytes(class)) {
-                return Err(self.unreadable(&reference, "this kind of index"));
-            }
-            if let Some(at) =
-                class.and_then(last_identifier).and_then(|last| self.lexemes.position_of(last.span))
-            {
-                self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(String::new())]);
-            }
-            let term = self.term_of_index(&reference, index)?;
-            self.replace_with_term(&reference, term);
-        }
-        for column in &index.include {
-            self.understand(column);
-        }
-        if let Some(condition) = &index.predicate {
-            self.expression(condition, &scope, "the condition of an index")?;
-        }
-        if !self.edits.values.is_empty() {
-            return Err(self.unsupported(
-                0,
-                "the condition of an index compares an encrypted column with a value".into(),
-                "Use IS NOT NULL, or an index without a condition.",
-            ));
-        }
-        Ok(())
-    }
-
-    /// By what an index finds a column: uniqueness by equality, else by order where there is one.
-    fn term_of_index(&self, reference: &Reference, index: &CreateIndex) -> Result<Term, SqlError> {
-        let hashed = matches!(index.using, Some(IndexType::Hash));
-        let sorts = reference.encryption.order.is_some_and(Order::sorts);
-        let wanted = match (index.unique, sorts && !hashed) {
-            (true, _) => Some(Term::Equality),
-            (false, true) => Some(Term::Order),
-            (false, false) => None,
-        };
-        self.need(reference, "an index", wanted)
     }
 
     pub(super) fn alter_table(&mut self, alter: &AlterTable) -> Result<Beside, SqlError> {

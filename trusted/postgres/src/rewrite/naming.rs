@@ -147,12 +147,7 @@ fn inside(
     start: usize,
 ) -> Result<Option<Rewritten>, SqlError> {
     let inner = Lexemes { list: lexemes.list.get(start..).unwrap_or_default().to_vec() };
-    let action = match catalog.sensitive().mention(&inner) {
-        None if catalog.is_shown() => super::shown::plan(text, &inner, catalog)?,
-        None => Action::Unchanged,
-        Some(at) => statement::plan(text, &inner, catalog, at)?,
-    };
-    match action {
+    match super::plan_one(text, &inner, catalog)? {
         Action::Unchanged => Ok(None),
         Action::Rewritten(rewritten) => Ok(Some(rewritten)),
         Action::Refused(error) => Err(error),
@@ -174,8 +169,10 @@ fn declare(
         return Ok(None);
     };
     let Some(query) = inside(text, lexemes, catalog, start)? else {
-        let known = named.cursors.contains_key(&name);
-        return known.then(|| same(text, lexemes, catalog, Naming::Closed(Some(name)))).transpose();
+        return match named.cursors.contains_key(&name) {
+            true => same(text, lexemes, catalog, Naming::Closed(Some(name))).map(Some),
+            false => Ok(Some((Action::Unchanged, None))),
+        };
     };
     if let Some(at) = (2..start).find(|at| lexemes.is_word(*at, "binary")) {
         let message = "a cursor that reads encrypted columns is not BINARY";
@@ -214,8 +211,10 @@ fn prepare(
         return Ok(None);
     }
     let Some(rewritten) = inside(text, lexemes, catalog, at + 1)? else {
-        let known = named.prepared.contains_key(&name);
-        return known.then(|| same(text, lexemes, catalog, Naming::Deallocated(Some(name)))).transpose();
+        return match named.prepared.contains_key(&name) {
+            true => same(text, lexemes, catalog, Naming::Deallocated(Some(name))).map(Some),
+            false => Ok(Some((Action::Unchanged, None))),
+        };
     };
     let bytes = 5 * (text.len() + rewritten.extended_text().len());
     named.check_room(bytes)?;

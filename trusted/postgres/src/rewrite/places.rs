@@ -3,7 +3,7 @@
 use super::analysis::Analysis;
 use super::scope::Relation;
 use super::select::Mode;
-use crate::catalog::Taken;
+use crate::catalog::{Columns, Taken};
 use crate::error::SqlError;
 use std::sync::Arc;
 
@@ -67,7 +67,8 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         self.require_places(relation, at)?;
         if let Some(table) = relation.table.clone().filter(|_| self.is_declared(relation)) {
-            self.layouts.push(Taken { table, first, is_shown });
+            let columns = first.map_or(Columns::All, Columns::First);
+            self.layouts.push(Taken { table, columns, is_shown });
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::analysis::Analysis;
 use super::copy::Copy;
+use super::defined;
 use super::insert_rows::is_constant;
 use super::layout::Beside;
 use super::mention::{is_escaped, makes_code};
@@ -133,15 +134,18 @@ pub(super) fn plan(
     if let Some(at) = views::read_by(parsed.as_ref().ok(), lexemes, catalog) {
         return Err(analysis.of_view(at));
     }
+    if defined::means_no_relation(parsed.as_ref().ok(), lexemes, catalog) {
+        return Ok(Action::Unchanged);
+    }
+    if let Some(error) = analysis.not_made_of(mention) {
+        return Err(error);
+    }
     let statement = parsed?;
     analysis.reads_no_view = views::are_none_in(&statement);
     match &statement {
         Statement::CreateTable(CreateTable { query: Some(query), name, .. })
-        | Statement::CreateView(CreateView { query, name, .. })
-            if views::are_all(lexemes, catalog) =>
-        {
-            analysis.query(query, None, Mode::Plain)?;
-            analysis.understand_name(name);
+        | Statement::CreateView(CreateView { query, name, .. }) => {
+            analysis.kept_query(query, name)?;
             finish(analysis, &[])
         }
         Statement::CreateTable(table) => {
@@ -160,8 +164,8 @@ pub(super) fn plan(
             }
         }
         Statement::CreateIndex(index) => {
-            analysis.create_index(index)?;
-            finish(analysis, &[])
+            let beside = analysis.create_index(index)?;
+            finish_layout(analysis, beside)
         }
         _ => {
             let results = analysis.statement(&statement)?;
@@ -313,11 +317,19 @@ impl Analysis<'_> {
             let message = format!("column \"{}\" does not exist", name.trim_matches('"'));
             return self.at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), at);
         }
-        let error = SqlError::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
-            format!("{name} is encrypted or has encrypted columns, and this use of it is not understood"),
-        )
+        let what = match self.labels.get(name.trim_matches('"')) {
+            Some(label) => format!("column {label} is encrypted, and this use of it is not understood"),
+            None => {
+                format!("{name} is encrypted or has encrypted columns, and this use of it is not understood")
+            }
+        };
+        let error = SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, what)
         .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.");
+        let defines = ["create", "alter"].iter().any(|word| self.lexemes.is_word(0, word));
+        let error = match defines {
+            true => error.hint("Leave it out: let the application set and check the value."),
+            false => error,
+        };
         self.at(error, at)
     }
 }

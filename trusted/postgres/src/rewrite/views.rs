@@ -1,45 +1,11 @@
 //! Where a statement that is no query names a view of encrypted columns, and where a word is only called as one.
 
+use super::defined::{is_other_thing, mentions, word};
 use super::mention::is_keyword;
 use crate::catalog::Catalog;
-use crate::text::{Lexemes, name_of};
+use crate::text::Lexemes;
 use sqlparser::ast::{CreateTable, ObjectName, Statement};
 use sqlparser::tokenizer::Token;
-
-/// Words before the name of what is no relation.
-const OTHER_THINGS: [&str; 17] = [
-    "schema",
-    "trigger",
-    "column",
-    "constraint",
-    "index",
-    "policy",
-    "rule",
-    "role",
-    "user",
-    "sequence",
-    "domain",
-    "extension",
-    "database",
-    "language",
-    "publication",
-    "subscription",
-    "server",
-];
-
-fn word(lexemes: &Lexemes, at: usize) -> Option<String> {
-    match lexemes.token(at) {
-        Some(Token::Word(word)) => Some(name_of(word)),
-        _ => None,
-    }
-}
-
-/// The tokens that are names of encrypted tables, or of views of them.
-fn mentions<'a>(lexemes: &'a Lexemes, catalog: &'a Catalog) -> impl Iterator<Item = (usize, String)> + 'a {
-    let named =
-        |at: usize| word(lexemes, at).filter(|name| catalog.sensitive().holds(name)).map(|name| (at, name));
-    (0..lexemes.list.len()).filter_map(named).filter(|(at, _)| !is_keyword(lexemes, *at))
-}
 
 /// Are the encrypted tables that a statement mentions all views?
 pub(super) fn are_all(lexemes: &Lexemes, catalog: &Catalog) -> bool {
@@ -52,13 +18,6 @@ pub(super) fn are_other_things(lexemes: &Lexemes, catalog: &Catalog) -> bool {
     let mut found = mentions(lexemes, catalog).peekable();
     let is_other = |(at, name): (usize, String)| catalog.is_only_view(&name) && is_other_thing(lexemes, at);
     defines && found.peek().is_some() && found.all(is_other)
-}
-
-/// Does a word before a name say that it is no relation's?
-fn is_other_thing(lexemes: &Lexemes, at: usize) -> bool {
-    let passed = |at: &usize| ["if", "not", "exists"].iter().any(|word| lexemes.is_word(*at, word));
-    let before = (0..at).rev().find(|at| !passed(at));
-    before.is_some_and(|before| OTHER_THINGS.iter().any(|word| lexemes.is_word(before, word)))
 }
 
 /// Can a statement read no view at all: does it say which columns or indexes a table has?

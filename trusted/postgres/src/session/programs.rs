@@ -10,12 +10,14 @@ use super::reading::{
     self, CopiedTable, CopyRow, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement, Stored,
 };
 use super::rewritten::{Ended, Requests};
-use crate::copy::{Line, RowReader};
+use crate::copy::{Line, Reader};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
+use crate::named::cached_plan;
 use crate::pipeline::Asked;
 use crate::plan::{
-    Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value, Verb,
+    Computation, CopyIn, Expression, Form, ParameterType, PhysicalValue, Program, Recompute, Rewritten,
+    Source, Value, Verb,
 };
 use crate::replies;
 use crate::room::{Share, UNCOUNTED_BYTES};
@@ -37,7 +39,7 @@ pub(super) const STATEMENT: &[u8] = b"arras statement";
 
 /// Rows that a client sends.
 pub(super) struct CopyingIn {
-    reader: RowReader,
+    reader: Reader,
     table: Arc<CopiedTable>,
     statement: Arc<Statement>,
     rows: u64,
@@ -126,7 +128,7 @@ impl Requests<'_> {
         if statement.texts.client.len() > KEPT_TEXT_BYTES {
             self.writes.let_go(place);
         }
-        let (name, types) = (writes_name(place), physical::types_of(write, &statement.types));
+        let (name, types) = (writes_name(place), physical::types_of(write, &statement.known_types()));
         self.hidden_message(Asked::Close, |out| close(out, &name));
         parse(&mut self.out, &name, &write.extended_text(), &types);
         self.sent(Asked::Parse, reading, None);
@@ -149,7 +151,7 @@ impl Requests<'_> {
             statement: STATEMENT,
             formats: vec![],
             values: vec![],
-            results: vec![],
+            results: statement.program.as_deref().map(result_formats).unwrap_or_default(),
         };
         let inputs = Inputs { text: &statement.texts.client, asker: self.orders(), ..Inputs::default() };
         match self.computed(&statement.rewritten.values, inputs).await {
@@ -236,6 +238,13 @@ impl Requests<'_> {
                 // What is to be run is passed over.
                 Err(_) => return Ok(()),
             };
+            if statement.returns_another() {
+                self.refuse(
+                    b'P',
+                    cached_plan("What the statement returns has other types since it was prepared."),
+                );
+                return Ok(());
+            }
             if std::mem::take(&mut first) {
                 self.sent_close(MARK, Reading::EmitShape(Arc::clone(statement)));
             }
@@ -356,7 +365,7 @@ impl Requests<'_> {
         row: &[Option<String>],
         statement: &Statement,
         arguments: &[Argument<'_>],
-    ) -> Result<(Vec<crate::plan::PhysicalValue>, Stored), SqlError> {
+    ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
         let columns = &*self.rewriting.columns;
         let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
         let text = statement.texts.client.as_str();
@@ -373,7 +382,7 @@ impl Requests<'_> {
     /// Begins to take rows.
     async fn begin_rows(&mut self, copy: &CopyIn, statement: Arc<Statement>, simple: bool) -> Ended {
         let mut begun = Vec::new();
-        replies::message(&mut begun, b'G', |out| copy_formats(out, copy.columns.len()));
+        replies::message(&mut begun, b'G', |out| copy_formats(out, copy.columns.len(), copy.format.binary));
         self.sent_close(MARK, Reading::Emit(begun));
         // It is not kept back: the client waits for it. If something before it failed, no rows come.
         replies::message(&mut self.out, b'H', |_| ());
@@ -382,7 +391,7 @@ impl Requests<'_> {
         if self.failed_meanwhile().await {
             return Ok(());
         }
-        let reader = RowReader::new(copy.format.clone(), copy.table.clone(), copy.names.clone());
+        let reader = Reader::of(copy);
         let table = Arc::new(CopiedTable::new(copy));
         self.copying = Some(CopyingIn { reader, table, statement, rows: 0, simple });
         Ok(())
@@ -474,7 +483,7 @@ impl Requests<'_> {
         enter(&copy.insert.values, &all, &*self.rewriting.columns).await?;
         for (line, inputs) in lines.iter().zip(all) {
             let values = match self.computed(&copy.insert.values, inputs).await {
-                Ok(values) => values,
+                Ok(values) => as_sent(&copy.insert.values, line, values),
                 Err(error) => {
                     return Err(self.placed(error, copying, copy, std::slice::from_ref(line)).await);
                 }
@@ -542,12 +551,28 @@ pub(super) fn tag(text: &str) -> Vec<u8> {
     out
 }
 
-/// The body of `CopyInResponse` and `CopyOutResponse`: so many columns, all as text.
-pub(super) fn copy_formats(out: &mut Vec<u8>, columns: usize) {
-    out.push(0);
+/// The body of `CopyInResponse` and `CopyOutResponse`: so many columns, all as text or in binary.
+pub(super) fn copy_formats(out: &mut Vec<u8>, columns: usize, binary: bool) {
+    out.push(u8::from(binary));
     let count = u16::try_from(columns).unwrap_or(u16::MAX);
     out.extend_from_slice(&count.to_be_bytes());
-    out.extend(std::iter::repeat_n(0, 2 * usize::from(count)));
+    out.extend((0..count).flat_map(|_| u16::from(binary).to_be_bytes()));
+}
+
+/// The formats in which the database sends what a program reads: text, but for a copy in binary.
+pub(super) fn result_formats(program: &Program) -> Vec<i16> {
+    if matches!(program, Program::CopyOut(copy) if copy.format.binary) { vec![1] } else { Vec::new() }
+}
+
+/// Values of a row with those that came in binary and are not encrypted as they came.
+fn as_sent(of: &[Value], line: &Line, mut values: Vec<PhysicalValue>) -> Vec<PhysicalValue> {
+    for (value, physical) in of.iter().zip(&mut values) {
+        let (Form::Plain, Source::Read(column)) = (&value.form, &value.source) else { continue };
+        if let Some(Some(bytes)) = line.sent.get(*column) {
+            *physical = PhysicalValue::Bytes(bytes.clone());
+        }
+    }
+    values
 }
 
 /// What a copy's rows are, for whoever asks before it runs: nothing.

@@ -4,6 +4,7 @@ mod copies;
 mod exchange;
 mod keys;
 mod rows;
+mod shape;
 mod texts;
 
 pub(super) use copies::{CopiedTable, CopyRow, CopyingOut};
@@ -11,9 +12,10 @@ pub(super) use exchange::{Exchange, Rows};
 pub(super) use keys::{Stored, shown_error, stored_by};
 use rows::row;
 pub(super) use rows::{Opening, opened_texts, put_value, too_long};
+pub(super) use shape::Shape;
 pub(super) use texts::Texts;
 
-use super::{physical, programs};
+use super::programs;
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::named::Naming;
@@ -40,8 +42,8 @@ pub(super) struct Statement {
     pub(super) program: Option<Box<Program>>,
     /// What it does to names once it is complete.
     pub(super) naming: Option<Naming>,
-    /// What is learned of the statement that writes its rows: types of parameters, and `RowDescription` or `NoData`.
-    pub(super) shape: Mutex<(Vec<u32>, Vec<u8>)>,
+    /// What is learned of the statement that writes its rows.
+    pub(super) shape: Mutex<Shape>,
     /// Types of parameters that the client was told.
     pub(super) told: Mutex<Vec<u32>>,
     /// Types of parameters that the client declared.
@@ -321,7 +323,7 @@ impl Statement {
                         let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
                         let written = self.program.as_deref().and_then(programs::writes);
                         let known = written.and_then(|write| match write.parameters.get(place) {
-                            Some(ParameterType::Plain(position)) => shape.0.get(*position).copied(),
+                            Some(ParameterType::Plain(position)) => shape.parameters.get(*position).copied(),
                             Some(ParameterType::Encrypted(_) | ParameterType::Unused) | None => None,
                         });
                         known.or_else(declared).unwrap_or(TEXT)
@@ -332,61 +334,6 @@ impl Statement {
             }
         });
         Ok(())
-    }
-}
-
-impl Statement {
-    /// Learns what writes a program's rows.
-    fn learn(&self, kind: u8, frame: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
-        let mut shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
-        match kind {
-            b't' => {
-                let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
-                let types = fields.list(Fields::int32).ok_or_else(malformed)?;
-                shape.0 = types.into_iter().map(i32::cast_unsigned).collect();
-            }
-            b'T' => {
-                shape.1.clear();
-                let outputs = self.program.as_deref().and_then(programs::writes).map(|write| &write.outputs);
-                description(frame, outputs.unwrap_or(&Outputs::AsSent), &mut shape.1)?;
-            }
-            b'n' => shape.1 = frame.to_vec(),
-            _ => hidden(kind, frame, out),
-        }
-        Ok(())
-    }
-
-    /// What a program returns, for whoever asks before it runs: columns in these formats, or nothing.
-    fn shown(&self, formats: &[i16], out: &mut Vec<u8>) -> Result<(), SqlError> {
-        let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
-        let copies = self.program.as_deref().is_some_and(programs::shows_nothing);
-        if copies || shape.1.first() != Some(&b'T') {
-            replies::message(out, b'n', |_| ());
-            return Ok(());
-        }
-        let mut fields = Fields::new(shape.1.get(5..).unwrap_or_default());
-        let count = fields.count().ok_or_else(malformed)?;
-        let mut described = Vec::with_capacity(shape.1.len());
-        for at in 0..count {
-            let mut one = || Some((fields.string()?, fields.bytes(16)?, fields.bytes(2)?));
-            let (name, rest, _) = one().ok_or_else(malformed)?;
-            replies::string(&mut described, name);
-            described.extend_from_slice(rest);
-            described.extend_from_slice(&physical::format_of(formats, at).to_be_bytes());
-        }
-        replies::message(out, b'T', |out| {
-            put_count(out, count);
-            out.extend_from_slice(&described);
-        });
-        Ok(())
-    }
-
-    /// What a program returns, for a client of the simple protocol: nothing is said of no columns.
-    fn returned(&self, out: &mut Vec<u8>) {
-        let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
-        if shape.1.first() == Some(&b'T') {
-            out.extend_from_slice(&shape.1);
-        }
     }
 }
 

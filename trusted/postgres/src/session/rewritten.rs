@@ -577,7 +577,8 @@ impl Requests<'_> {
                 let number = self.number + 1;
                 let undo = self.shared.state().names.bind(asked.portal, Some((number, Arc::new(portal))));
                 // What a program reads, the proxy reads; it shows the client what comes of it.
-                let results = if statement.program.is_some() { Vec::new() } else { asked.results };
+                let results = statement.program.as_deref().map(programs::result_formats);
+                let results = results.unwrap_or(asked.results);
                 physical::bind(&mut self.out, &Bind { results, ..asked }, &values);
                 self.sent(Asked::Bind, Reading::Statement(statement), undo);
             }

@@ -1,13 +1,15 @@
 //! Tables and columns that are declared: called like words of SQL, not there, made by the text itself.
 
+use super::catalog;
 use crate::catalog::{Catalog, Column, Table};
 use crate::error::SqlError;
 use crate::plan::Action;
+use crate::rewrite::plan;
 use crate::schema::Schema;
 use std::sync::Arc;
 
 fn refusals(text: &str, catalog: &Catalog) -> Vec<Option<SqlError>> {
-    let planned = crate::rewrite::plan(text, catalog).unwrap();
+    let planned = plan(text, catalog).unwrap();
     let refusal = |action| match action {
         Action::Refused(error) => Some(error),
         Action::Unchanged | Action::Rewritten(_) | Action::Program(_) => None,
@@ -81,7 +83,7 @@ fn what_a_text_makes_is_there_for_what_follows_in_it() {
         INSERT INTO people VALUES (1, 'Ann'); ALTER TABLE people ADD COLUMN town text; \
         UPDATE people SET town = 'Bath'; SELECT * FROM people WHERE name = 'Ann'";
     assert_eq!(refusals(text, &catalog), vec![None; 6]);
-    let planned = crate::rewrite::plan(text, &catalog).unwrap();
+    let planned = plan(text, &catalog).unwrap();
     assert!(planned.iter().all(|planned| planned.action != Action::Unchanged));
 }
 
@@ -103,9 +105,9 @@ fn a_declared_column_that_is_not_there_is_not_written() {
 
 #[test]
 fn constraints_of_a_table_keep_their_names_and_do_not_write_terms_alone() {
-    let catalog = super::catalog();
+    let catalog = catalog();
     let shown = |text: &str| {
-        let planned = crate::rewrite::plan(text, &catalog).unwrap().remove(0);
+        let planned = plan(text, &catalog).unwrap().remove(0);
         match planned.action {
             Action::Rewritten(rewritten) => Ok(super::text_of(&rewritten)),
             Action::Program(program) => match *program {
@@ -138,7 +140,7 @@ fn constraints_of_a_table_keep_their_names_and_do_not_write_terms_alone() {
 
 #[test]
 fn what_mappers_make_and_tools_ask_is_understood_or_refused_clearly() {
-    let catalog = super::catalog();
+    let catalog = catalog();
     for text in [
         "CREATE INDEX likely ON accounts (owner varchar_pattern_ops)",
         "SELECT owner FROM accounts WHERE closed IS TRUE AND closed IS NOT FALSE",
@@ -192,4 +194,67 @@ fn encrypted_of(table: &str, kind: &str) -> Catalog {
         is_generated: false,
     });
     Catalog::new(schema, [Table { schema: "public".into(), name: table.into(), columns: columns.into() }])
+}
+
+/// A statement that defines something is about what it names, not about all that is called so.
+#[test]
+fn what_is_only_called_as_a_table_is_none() {
+    for statement in [
+        "CREATE TABLE other (accounts int, notes text, CHECK (accounts > 0), UNIQUE (notes))",
+        "CREATE TABLE IF NOT EXISTS other (id int, accounts int DEFAULT 5)",
+        "ALTER TABLE other RENAME COLUMN accounts TO n",
+        "ALTER TABLE other RENAME COLUMN n TO accounts",
+        "ALTER TABLE other ADD COLUMN IF NOT EXISTS accounts int, DROP accounts, ALTER accounts SET DEFAULT 1",
+        "ALTER TABLE other ADD CONSTRAINT accounts CHECK (n > 0 AND accounts > 0)",
+        "ALTER TABLE other OWNER TO accounts",
+        "CREATE INDEX ON other (accounts, (accounts + 1)) WHERE accounts > 5",
+        "CREATE ROLE accounts",
+        "DROP SCHEMA IF EXISTS accounts CASCADE",
+        "CREATE TRIGGER accounts BEFORE INSERT ON other EXECUTE FUNCTION f()",
+        "CREATE VIEW other AS SELECT id AS accounts FROM unknown AS accounts",
+        "CREATE VIEW other AS WITH accounts AS (SELECT 1 AS id) SELECT id FROM accounts",
+        "CREATE MATERIALIZED VIEW other AS SELECT accounts FROM unknown",
+        "CREATE VIEW other AS SELECT id FROM accounts WHERE id > 5",
+        "CREATE TABLE other AS SELECT id FROM accounts",
+        "PREPARE p AS SELECT id FROM accounts WHERE id = $1",
+        "DECLARE k CURSOR FOR SELECT id FROM accounts",
+    ] {
+        let action = plan(statement, &catalog()).unwrap().remove(0).action;
+        assert_eq!(action, Action::Unchanged, "{statement}");
+    }
+    for (statement, at, part) in [
+        ("CREATE TABLE other (c accounts)", 23, "accounts is encrypted"),
+        ("CREATE TABLE other (LIKE accounts)", 26, "accounts is encrypted"),
+        ("CREATE TABLE other (id int) INHERITS (accounts)", 39, "accounts is encrypted"),
+        (
+            "ALTER TABLE other INHERIT accounts",
+            19,
+            "a statement that names an encrypted table is not understood",
+        ),
+        ("ALTER TABLE other RENAME TO accounts", 29, "accounts is encrypted"),
+        (
+            "CREATE VIEW v AS SELECT id FROM accounts WHERE owner = 'x'",
+            48,
+            "column accounts.owner is encrypted: a view",
+        ),
+        ("CREATE MATERIALIZED VIEW v AS SELECT count(owner) FROM accounts", 44, "column accounts.owner"),
+        (
+            "CREATE TABLE t AS SELECT id, owner FROM accounts",
+            30,
+            "column accounts.owner is encrypted: a table that",
+        ),
+        ("CREATE VIEW accounts AS SELECT 1", 13, "accounts is declared"),
+        (
+            "CREATE TRIGGER t AFTER UPDATE ON accounts EXECUTE FUNCTION f()",
+            34,
+            "accounts has encrypted columns: a trigger",
+        ),
+        ("CREATE POLICY p ON accounts USING (owner = 'x')", 20, "accounts has encrypted columns: a policy"),
+        ("PREPARE p AS DELETE FROM arras.mark USING accounts", 26, "permission denied"),
+    ] {
+        let action = plan(statement, &catalog()).unwrap().remove(0).action;
+        let Action::Refused(error) = action else { panic!("{statement}: {action:?}") };
+        let is_it = error.message.contains(part) && error.position == Some(at);
+        assert!(is_it, "{statement}: {error} {:?}", error.position);
+    }
 }

@@ -72,7 +72,7 @@ fn a_name_that_is_ordered_by_is_a_result_s_before_it_is_an_input_s() {
     check(&[
         (
             "SELECT a.id, v.balance FROM accounts a JOIN (VALUES (1, 10), (2, 5)) v (id, balance) ON v.id = a.id ORDER BY balance",
-            r#"0A000 77: balance is encrypted or has encrypted columns, and this use of it is not understood"#,
+            r#"0A000 77: column accounts.balance is encrypted, and this use of it is not understood"#,
         ),
         (
             "SELECT a.id, a.owner, a.balance FROM accounts a JOIN accounts b ON a.id = b.id ORDER BY balance",

@@ -1,8 +1,8 @@
 //! Rows of `COPY`, on their way out and on their way in.
 
-use super::rows::{Opening, copied_row};
+use super::rows::{Opening, copied_row, row};
 use super::{Stored, error_fields, hidden, malformed, text_row};
-use crate::copy::{beginning, write_row};
+use crate::copy::{beginning, write_end, write_header, write_row};
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::plan::{CopyFormat, CopyIn, Outputs, Source};
@@ -28,6 +28,8 @@ pub(in crate::session) struct CopyRow {
 pub(in crate::session) struct CopiedTable {
     name: String,
     columns: Vec<String>,
+    /// Its rows come in binary: none of them is shown.
+    binary: bool,
     /// For each value that a row is written with, the column of the client's row that it is of.
     values: Vec<Option<usize>>,
 }
@@ -39,7 +41,8 @@ impl CopiedTable {
             Source::Parameter(_) | Source::Constant(_) | Source::Constants(_) | Source::Computed(_) => None,
         };
         let values = copy.insert.values.iter().map(|value| column(&value.source)).collect();
-        Self { name: copy.table.clone(), columns: copy.names.clone(), values }
+        let binary = copy.format.binary;
+        Self { name: copy.table.clone(), columns: copy.names.clone(), binary, values }
     }
 
     /// Where a value of a row is.
@@ -47,6 +50,7 @@ impl CopiedTable {
         let Self { name, columns, .. } = self;
         let column = columns.get(column).map_or("", String::as_str);
         match value {
+            _ if self.binary => format!("COPY {name}, line {number}, column {column}"),
             Some(value) => format!("COPY {name}, line {number}, column {column}: \"{}\"", beginning(value)),
             None => format!("COPY {name}, line {number}, column {column}: null input"),
         }
@@ -84,7 +88,9 @@ impl CopyRow {
                 table.place(*number, column, self.fields.get(column).and_then(Option::as_deref))
             }
             // What a whole row is checked for before it is stored.
-            (None, Some(b"23502" | b"23514")) => format!("COPY {}, line {number}: \"{line}\"", table.name),
+            (None, Some(b"23502" | b"23514")) if !table.binary => {
+                format!("COPY {}, line {number}: \"{line}\"", table.name)
+            }
             (None, _) => format!("COPY {}, line {number}", table.name),
         };
         let place = match said.filter(|_| of_parameter.is_none()) {
@@ -119,6 +125,13 @@ pub(in crate::session) struct CopyingOut {
 }
 
 impl CopyingOut {
+    /// The header goes with what comes first.
+    fn begin_binary(&self, out: &mut Vec<u8>) {
+        if self.rows == 0 {
+            write_header(out);
+        }
+    }
+
     pub(super) fn reply(
         &mut self,
         kind: u8,
@@ -139,10 +152,19 @@ impl CopyingOut {
                     let (name, _) = one().ok_or_else(malformed)?;
                     names.push(std::str::from_utf8(name).ok());
                 }
-                replies::message(out, b'H', |out| programs::copy_formats(out, count));
+                replies::message(out, b'H', |out| programs::copy_formats(out, count, self.format.binary));
                 if self.format.header {
                     data(&names, &self.format, out);
                 }
+            }
+            b'D' if self.format.binary => {
+                let mut shown = Vec::new();
+                row(frame, &self.outputs, &[1], opening, &mut shown)?;
+                replies::message(out, b'd', |out| {
+                    self.begin_binary(out);
+                    out.extend_from_slice(shown.get(5..).unwrap_or_default());
+                });
+                self.rows += 1;
             }
             b'D' => {
                 let row = text_row(frame).ok_or_else(malformed)?;
@@ -151,6 +173,12 @@ impl CopyingOut {
                 self.rows += 1;
             }
             b'C' => {
+                if self.format.binary {
+                    replies::message(out, b'd', |out| {
+                        self.begin_binary(out);
+                        write_end(out);
+                    });
+                }
                 replies::message(out, b'c', |_| ());
                 out.extend_from_slice(&programs::tag(&format!("COPY {}", self.rows)));
             }

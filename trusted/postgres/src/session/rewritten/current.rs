@@ -10,7 +10,7 @@ use crate::named::cached_plan;
 use crate::pipeline::Asked;
 use crate::plan::Rewritten;
 use crate::session::physical::{close, parse, types_of};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// What of a statement stores something, or all of it.
 fn stored(statement: &Statement) -> &Rewritten {
@@ -78,17 +78,15 @@ impl Requests<'_> {
         if !is_of_protocol {
             return Err(cached_plan("Columns of the statement's table were changed since PREPARE."));
         }
-        let mut types = statement.types.clone();
-        let told = statement.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        types.resize(types.len().max(told.len()), 0);
-        for (declared, told) in types.iter_mut().zip(told).filter(|(declared, _)| **declared == 0) {
-            *declared = told;
-        }
+        let types = statement.known_types();
         let text = statement.texts.client.clone();
         let again = match self.plan(text.as_bytes(), !name.is_empty()).await? {
             Some((text, planned)) => self.prepared(text, planned, types.clone())?,
             None => None,
         };
+        if let Some(again) = &again {
+            again.take_shape(statement);
+        }
         self.hidden_message(Asked::Close, |out| close(out, name));
         let number = self.number + 1;
         let undo = self.shared.state().names.prepare(name, again.clone().map(|again| (number, again)));

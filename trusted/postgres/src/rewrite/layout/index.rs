@@ -1,0 +1,125 @@
+//! Indexes of encrypted columns: of their terms, under the names that they have without.
+
+use super::Beside;
+use crate::catalog::Order;
+use crate::error::SqlError;
+use crate::plan::{Piece, Rewritten};
+use crate::rewrite::analysis::{Analysis, Reference};
+use crate::rewrite::constraint::{by_bytes, last_identifier, object_name};
+use crate::rewrite::scope::Scope;
+use crate::rewrite::term::Term;
+use crate::text::fold;
+use sqlparser::ast::{CreateIndex, Expr, Ident, IndexType};
+
+/// Names that are tried, one after the other.
+const NAMES: usize = 20;
+
+/// Gives the index that was made last on a table the first name that is free of those which PostgreSQL would try. It cannot be said
+/// before: the server knows which names are free.
+fn named_as_of_columns(index: &CreateIndex) -> Rewritten {
+    let mut columns: Vec<String> = Vec::new();
+    for name in index
+        .columns
+        .iter()
+        .map(|column| name_of(&column.column.expr))
+        .chain(index.include.iter().map(folded))
+    {
+        let is_free = |one: &String| !columns.contains(one);
+        let numbered = || (1..).map(|number: u32| format!("{name}{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered()).find(is_free);
+        columns.extend(free);
+    }
+    let table = index.table_name.to_string();
+    let called = last_identifier(&index.table_name).map(folded).unwrap_or_default();
+    let names = (0..NAMES).map(|number| {
+        let label = if number == 0 { "idx".to_owned() } else { format!("idx{number}") };
+        format!("'{}'", object_name(&called, &columns.join("_"), &label).replace('\'', "''"))
+    });
+    Rewritten::plain(format!(
+        "DO $arras$ DECLARE made pg_catalog.regclass; called text; BEGIN \
+         SELECT c.oid INTO made FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
+         WHERE i.indrelid OPERATOR(pg_catalog.=) '{}'::pg_catalog.regclass \
+         ORDER BY pg_catalog.age(c.xmin), c.oid DESC LIMIT 1; \
+         SELECT n.name INTO called FROM pg_catalog.unnest(ARRAY[{}]) WITH ORDINALITY n (name, place) WHERE NOT EXISTS \
+         (SELECT FROM pg_catalog.pg_class c, pg_catalog.pg_class o WHERE o.oid OPERATOR(pg_catalog.=) made \
+         AND c.oid OPERATOR(pg_catalog.<>) made AND c.relnamespace OPERATOR(pg_catalog.=) o.relnamespace AND c.relname OPERATOR(pg_catalog.=) n.name::pg_catalog.name) \
+         ORDER BY n.place LIMIT 1; \
+         IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid OPERATOR(pg_catalog.=) made \
+         AND (called IS NULL OR relname OPERATOR(pg_catalog.=) called::pg_catalog.name)) THEN EXECUTE pg_catalog.format('ALTER INDEX %s RENAME TO %I', made, called); END IF; END $arras$",
+        table.replace('\'', "''"),
+        names.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+fn folded(name: &Ident) -> String {
+    fold(&name.value, name.quote_style.is_some())
+}
+
+/// What PostgreSQL calls a part of an index.
+fn name_of(part: &Expr) -> String {
+    match part {
+        Expr::Identifier(name) => folded(name),
+        Expr::Function(function) => last_identifier(&function.name).map_or_else(|| "expr".to_owned(), folded),
+        _ => "expr".to_owned(),
+    }
+}
+
+impl Analysis<'_> {
+    /// An index of encrypted columns is one of their terms, with the name that it would have of the columns.
+    pub(in crate::rewrite) fn create_index(&mut self, index: &CreateIndex) -> Result<Beside, SqlError> {
+        let relation = self.table_named(&index.table_name, None)?;
+        let scope = Scope { relations: vec![relation], outer: None };
+        let mut is_of_terms = false;
+        for column in &index.columns {
+            let Some(reference) = self.reference(&column.column.expr, &scope)? else {
+                self.expression(&column.column.expr, &scope, "an index")?;
+                continue;
+            };
+            let plain = match &index.using {
+                None | Some(IndexType::BTree) => true,
+                Some(IndexType::Hash) => !index.unique,
+                Some(_) => false,
+            };
+            let class = column.operator_class.as_ref();
+            if !plain || class.is_some_and(|class| !by_bytes(class)) {
+                return Err(self.unreadable(&reference, "this kind of index"));
+            }
+            if let Some(at) =
+                class.and_then(last_identifier).and_then(|last| self.lexemes.position_of(last.span))
+            {
+                self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(String::new())]);
+            }
+            let term = self.term_of_index(&reference, index)?;
+            self.replace_with_term(&reference, term);
+            is_of_terms = true;
+        }
+        for column in &index.include {
+            self.understand(column);
+        }
+        if let Some(condition) = &index.predicate {
+            self.expression(condition, &scope, "the condition of an index")?;
+        }
+        if !self.edits.values.is_empty() {
+            return Err(self.unsupported(
+                0,
+                "the condition of an index compares an encrypted column with a value".into(),
+                "Use IS NOT NULL, or an index without a condition.",
+            ));
+        }
+        let is_named = index.name.is_some() || index.concurrently || !is_of_terms;
+        let after = if is_named { Vec::new() } else { vec![named_as_of_columns(index)] };
+        Ok(Beside { before: Vec::new(), after })
+    }
+
+    /// By what an index finds a column: uniqueness by equality, else by order where there is one.
+    fn term_of_index(&self, reference: &Reference, index: &CreateIndex) -> Result<Term, SqlError> {
+        let hashed = matches!(index.using, Some(IndexType::Hash));
+        let sorts = reference.encryption.order.is_some_and(Order::sorts);
+        let wanted = match (index.unique, sorts && !hashed) {
+            (true, _) => Some(Term::Equality),
+            (false, true) => Some(Term::Order),
+            (false, false) => None,
+        };
+        self.need(reference, "an index", wanted)
+    }
+}
