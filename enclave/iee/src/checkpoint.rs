@@ -6,10 +6,10 @@
 
 use crate::collection::About;
 use crate::documents::Version;
-use crate::journal::{Change, Place, Sealer};
+use crate::journal::{Change, Place, Sealer, Where};
 use crate::policy::Policy;
+use crate::record::Records;
 use crate::server::Enclave;
-use crate::spill::Record;
 use crate::state::State;
 use crate::table::SEGMENTS;
 use arras_keys::Key;
@@ -71,18 +71,21 @@ enum Piece {
         generation: u32,
     },
     /// Of what is in tables, or of what is spilled, as the head says.
-    Keywords(Vec<Record>),
+    Keywords(Records),
     Versions(u32, Vec<Version>),
 }
 
 /// Seals and opens pieces and heads.
 pub(crate) struct Pieces(Sealer);
 
-fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
-    [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
+/// A piece's place.
+fn of_piece(id: &CheckpointId, piece: u32) -> Vec<u8> {
+    [&id[..], &piece.to_be_bytes()].concat()
 }
 
-const HEAD: &[u8] = b"arras bisen head 4";
+/// Where heads and pieces are sealed.
+const HEAD: Where<'_> = ("head", &[]);
+const PIECE: &str = "piece";
 
 impl Pieces {
     pub(crate) fn new(root: &Key) -> Self {
@@ -101,13 +104,13 @@ impl Pieces {
         (id, piece): (&CheckpointId, u32),
         sealed: &[u8],
     ) -> Result<(), Fault> {
-        match self.0.open(&associated(id, piece), sealed)? {
+        match self.0.open((PIECE, &of_piece(id, piece)), sealed)? {
             Piece::Rest { collections, policy, epochs, generation } => {
                 (state.policy, state.epochs, state.generation) = (policy, epochs, generation);
                 collections.into_iter().for_each(|about| state.add_collection(root, about));
             }
             Piece::Keywords(records) => {
-                for record in records {
+                for record in records.iter() {
                     state.kept(record.collection.into())?.table.set(&record, false);
                 }
             }
@@ -120,8 +123,8 @@ impl Pieces {
     }
 
     /// The records of a piece of what is spilled.
-    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<Record>, Fault> {
-        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
+    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Records, Fault> {
+        match self.0.open((PIECE, &of_piece(&of.id, piece)), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
             Piece::Keywords(records) => Ok(records),
             Piece::Rest { .. } | Piece::Versions(..) => Err(Fault::StateAltered),
         }
@@ -133,7 +136,7 @@ struct Writer<'a> {
     enclave: &'a Enclave,
     head: Head,
     /// Records for the next piece.
-    records: Vec<Record>,
+    records: Records,
     bytes: usize,
 }
 
@@ -142,7 +145,8 @@ impl Writer<'_> {
         let name = self.head.name(self.head.pieces);
         let sealed = {
             let core = &mut *self.enclave.core();
-            core.pieces.0.seal(&piece, &associated(&self.head.id, self.head.pieces), &mut core.prg)
+            let place = of_piece(&self.head.id, self.head.pieces);
+            core.pieces.0.seal(&piece, (PIECE, &place), &mut core.prg)
         };
         self.head.pieces += 1;
         self.bytes += sealed.len();
@@ -151,10 +155,9 @@ impl Writer<'_> {
 
     /// Saves full pieces of records; behind the last record, what is left, too.
     async fn save_records(&mut self, are_all: bool) {
-        while self.records.len() >= PIECE_RECORDS || are_all && !self.records.is_empty() {
-            let rest = self.records.split_off(self.records.len().min(PIECE_RECORDS));
-            let records = std::mem::replace(&mut self.records, rest);
-            self.save(Piece::Keywords(records)).await;
+        while self.records.len() >= if are_all { 1 } else { PIECE_RECORDS } {
+            let first = self.records.take_first(PIECE_RECORDS);
+            self.save(Piece::Keywords(first)).await;
         }
     }
 
@@ -190,9 +193,9 @@ impl Writer<'_> {
             let sealed = self.enclave.load(old.name(piece)).await;
             {
                 let mut core = self.enclave.core();
-                for record in core.pieces.spilled(&old, piece, sealed)? {
+                for record in core.pieces.spilled(&old, piece, sealed)?.iter() {
                     if !core.state.kept(record.collection.into())?.table.is_whole(&record.stem) {
-                        self.records.push(record);
+                        self.records.extend([record]);
                     }
                 }
             }
@@ -237,7 +240,7 @@ impl Enclave {
             let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills: times };
             (head, generation, spills, state.rest(generation))
         };
-        let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };
+        let mut writer = Writer { enclave: self, head, records: Records::default(), bytes: 0 };
         writer.save(rest).await;
         let old = self.core().state.spilled;
         if !spills {
@@ -292,8 +295,8 @@ mod tests {
     use super::*;
     use crate::collection::Collection;
     use crate::documents::Standing;
+    use crate::record::Record;
     use crate::{Channels, Iee};
-    use arras_primitives::prg::Prg;
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
     use arras_schemes::bisen::DocumentName;
     use arras_schemes::bisen::message::Settings;
@@ -366,9 +369,6 @@ mod tests {
                 assert!(one.is_some() && one == other);
             }
         }
-        // What an earlier build sealed means something else.
-        let earlier = pieces.0.seal(&head, b"arras bisen head 3", &mut Prg::new(&[1; 16]));
-        assert!(pieces.open_head(&earlier).is_err());
         let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [Field(i64::MIN); 4] };
         let (_, others) = written(&root, state(&root, 100_000, &large));
         let lengths = |pieces: &[Vec<u8>]| pieces.iter().map(Vec::len).collect::<Vec<_>>();

@@ -6,8 +6,9 @@ use crate::documents::Standing;
 use crate::fetch::{Fetch, Order};
 use crate::journal::{COUNTED_MAX, Change, round_keywords};
 use crate::lane::Stopped;
+use crate::record::{Record, Records};
 use crate::server::{Core, Enclave};
-use crate::spill::{Gathered, Record};
+use crate::spill::Gathered;
 use crate::table::{Counted, KEYWORD_BYTES, SEGMENTS};
 use crate::tasks::in_flights;
 use arras_primitives::prg::Prg;
@@ -125,7 +126,8 @@ impl Enclave {
         for (some, done) in counts.chunks(COUNTED_MAX).zip((COUNTED_MAX..).step_by(COUNTED_MAX)) {
             // The round has brought the collection forward when all of it is there.
             let revision = if done < counts.len() { before } else { revision };
-            let keywords = some.iter().map(|(counted, _)| *counted).collect();
+            let mut keywords = Records::default();
+            keywords.extend(some.iter().map(|(counted, _)| *counted));
             let saved = saved_by(some);
             self.log(&Change::Compacted { collection: number, revision, saved, keywords }).await?;
         }

@@ -7,8 +7,8 @@
 //! begin at one value one goes on, and where it begins, nothing that another one had sealed stands at the counter's value any more.
 
 use crate::policy::Owner;
+use crate::record::Records;
 use crate::server::{Core, Enclave};
-use crate::spill::Record;
 use arras_keys::Key;
 use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
@@ -32,8 +32,21 @@ pub(crate) fn round_keywords(keywords: usize) -> usize {
     keywords.next_multiple_of(COUNTED_MAX / 8)
 }
 
+/// Records of the log, as they are sealed.
+const LOG: &str = "log";
+
 /// Bits of the counter's value that are the number of the last record.
 const NUMBER_BITS: u32 = 40;
+
+/// The format of what is sealed: changed whenever it means something else.
+const FORMAT: u8 = 5;
+
+/// What is sealed where: of which kind it is, and its place among those.
+pub(crate) type Where<'a> = (&'a str, &'a [u8]);
+
+fn associated((kind, place): Where<'_>, format: u8) -> Vec<u8> {
+    [format!("arras bisen {kind} {format}").as_bytes(), place].concat()
+}
 
 /// Seals what is kept under one purpose.
 pub(crate) struct Sealer {
@@ -47,15 +60,20 @@ impl Sealer {
         Self { aead: Aead::new(root.derive(&[b"bisen", purpose]).expose()), step }
     }
 
-    pub(crate) fn seal<T: Serialize>(&self, content: &T, associated: &[u8], prg: &mut Prg) -> Vec<u8> {
+    pub(crate) fn seal<T: Serialize>(&self, content: &T, place: Where<'_>, prg: &mut Prg) -> Vec<u8> {
         let mut nonce = [0; NONCE_BYTES];
         prg.fill(&mut nonce);
-        self.aead.seal(&nonce, associated, &pad_in_proportion(codec::encode(content), self.step))
+        let padded = pad_in_proportion(codec::encode(content), self.step);
+        self.aead.seal(&nonce, &associated(place, FORMAT), &padded)
     }
 
-    /// [`Fault::StateAltered`] if it was not sealed here for this place.
-    pub(crate) fn open<T: DeserializeOwned>(&self, associated: &[u8], sealed: &[u8]) -> Result<T, Fault> {
-        let padded = self.aead.open(associated, sealed).map_err(|_| Fault::StateAltered)?;
+    /// [`Fault::StateAltered`] if it was not sealed here for this place, [`Fault::StateEarlier`] if it was in an earlier format.
+    pub(crate) fn open<T: DeserializeOwned>(&self, place: Where<'_>, sealed: &[u8]) -> Result<T, Fault> {
+        let opened = |format: u8| self.aead.open(&associated(place, format), sealed);
+        let Ok(padded) = opened(FORMAT) else {
+            let is_earlier = (1..FORMAT).any(|format| opened(format).is_ok());
+            return Err(if is_earlier { Fault::StateEarlier } else { Fault::StateAltered });
+        };
         let content = unpad(&padded).map_err(|_| Fault::StateAltered)?;
         codec::decode(content).map_err(|_| Fault::StateAltered)
     }
@@ -81,7 +99,7 @@ pub(crate) enum Change {
         /// How many entries fewer they have together.
         #[serde(with = "le")]
         saved: u64,
-        keywords: Vec<Record>,
+        keywords: Records,
     },
 }
 
@@ -127,8 +145,8 @@ impl Place {
     }
 
     /// What the next record is bound to.
-    fn associated(&self) -> Vec<u8> {
-        [b"arras bisen log 3".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
+    fn next(&self) -> Vec<u8> {
+        [&(self.number + 1).to_be_bytes()[..], &self.link].concat()
     }
 }
 
@@ -171,14 +189,14 @@ impl Journal {
 
     /// Seals the next record.
     pub(crate) fn seal(&mut self, change: &Change, prg: &mut Prg) -> Vec<u8> {
-        let sealed = self.sealer.seal(change, &self.place.associated(), prg);
+        let sealed = self.sealer.seal(change, (LOG, &self.place.next()), prg);
         self.advance(change, &sealed);
         sealed
     }
 
     /// Opens the next record.
     pub(crate) fn open(&mut self, sealed: &[u8]) -> Result<Change, Fault> {
-        let change = self.sealer.open(&self.place.associated(), sealed)?;
+        let change = self.sealer.open((LOG, &self.place.next()), sealed)?;
         self.advance(&change, sealed);
         Ok(change)
     }
@@ -291,5 +309,31 @@ impl Core {
         self.fill.since += 1;
         let generation = self.state.generation;
         Ok((Change::Start { owner, generation }, unfinished))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_build_sealed_is_known_for_it_and_not_opened() {
+        let sealer = Sealer::new(&Key::take_from(&mut [9; 32]), b"log", STEP_BYTES);
+        let mut prg = Prg::new(&[1; 16]);
+        let opened = |sealed: &[u8]| sealer.open::<u32>((LOG, b"place"), sealed);
+        let sealed = sealer.seal(&7_u32, (LOG, b"place"), &mut prg);
+        assert_eq!(opened(&sealed), Ok(7));
+        for format in 1..FORMAT {
+            let earlier =
+                sealer.aead.seal(&[2; NONCE_BYTES], &associated((LOG, b"place"), format), &[7, 0x80]);
+            assert_eq!(opened(&earlier), Err(Fault::StateEarlier), "{format}");
+        }
+        // The same to the letter: what builds of format 3 bound their log to.
+        let earlier = sealer.aead.seal(&[2; NONCE_BYTES], b"arras bisen log 3place", &[7, 0x80]);
+        assert_eq!(opened(&earlier), Err(Fault::StateEarlier));
+        for (kind, place) in [(LOG, &b"another"[..]), ("head", b"place")] {
+            let other = sealer.seal(&7_u32, (kind, place), &mut prg);
+            assert_eq!(opened(&other), Err(Fault::StateAltered), "{kind}");
+        }
     }
 }

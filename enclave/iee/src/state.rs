@@ -85,7 +85,7 @@ impl State {
             Change::Compacted { collection, revision, saved, keywords } => {
                 if let Ok(Collection { about, table, .. }) = self.collection_mut(*collection) {
                     (about.revision, about.entries) = (*revision, about.entries.saturating_sub(*saved));
-                    keywords.iter().for_each(|record| table.set(record, true));
+                    keywords.iter().for_each(|record| table.set(&record, true));
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! In 1,024 segments that grow by themselves, so that growing takes a thousandth of the memory beside. Keywords are in it by their
 //! stems, which look random to those who choose keywords.
 
-use crate::spill::Record;
+use crate::record::Record;
 use arras_primitives::Block;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -27,8 +27,8 @@ pub(crate) struct Slot {
 /// Entries of a keyword, oldest first: epochs, and how many each has.
 pub(crate) type Runs = Vec<(u32, u32)>;
 
-/// What was found of keywords, by stems, among what is spilled; in no order.
-pub(crate) type Found = HashMap<Block, Runs>;
+/// What was found of keywords among what is spilled; in no order.
+pub(crate) type Found = ByStem<Runs>;
 
 /// A keyword with all entries that it has.
 pub(crate) struct Counted {
@@ -54,7 +54,7 @@ impl Counted {
 
 /// A stem is its own hash: an image of AES, of which the first bytes say the segment.
 #[derive(Default)]
-struct LastBytes(u64);
+pub(crate) struct LastBytes(u64);
 
 impl Hasher for LastBytes {
     fn write(&mut self, bytes: &[u8]) {
@@ -67,7 +67,7 @@ impl Hasher for LastBytes {
     }
 }
 
-type Segment = HashMap<Block, Slot, BuildHasherDefault<LastBytes>>;
+type ByStem<T> = HashMap<Block, T, BuildHasherDefault<LastBytes>>;
 
 /// Bytes of a keyword: its slot with a control byte, and as many beside it as are free at the most (nine of sixteen).
 pub(crate) const KEYWORD_BYTES: usize = 68;
@@ -80,14 +80,14 @@ pub(crate) fn segment_of(stem: &Block) -> usize {
 
 /// W.
 pub(crate) struct Table {
-    segments: Vec<Segment>,
+    segments: Vec<ByStem<Slot>>,
     /// The epoch of keywords that come: no keyword that was spilled, or forgotten, had entries under it.
     pub(crate) generation: u32,
 }
 
 impl Table {
     pub(crate) fn new(generation: u32) -> Self {
-        let segments = (0..SEGMENTS).map(|_| Segment::default()).collect();
+        let segments = (0..SEGMENTS).map(|_| ByStem::default()).collect();
         Self { segments, generation }
     }
 
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_keyword_s_entries_are_counted_oldest_first_and_without_what_is_void() {
         let mut table = Table::new(0);
-        let found = Found::from([(stem(1), vec![(7, 2), (3, 4)])]);
+        let found = Found::from_iter([(stem(1), vec![(7, 2), (3, 4)])]);
         table.set(&record(stem(1), 5, 9), false);
         assert_eq!(table.counted(stem(1), &found).runs, [(3, 4), (7, 2), (9, 5)]);
         table.set(&record(stem(1), 5, 9), true);
