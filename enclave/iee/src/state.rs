@@ -3,7 +3,7 @@
 use crate::checkpoint::Head;
 use crate::collection::{About, Collection};
 use crate::journal::Change;
-use crate::policy::Policy;
+use crate::policy::{POLICY_BYTES_MAX, Policy};
 use crate::table::Table;
 use arras_keys::Key;
 use arras_protocol::iee::Fault;
@@ -51,8 +51,10 @@ impl State {
         self.collection_mut(number).map_err(|_| Fault::StateAltered)
     }
 
+    /// Bytes that it takes, with all that rights and revoked certificates may take.
     pub(crate) fn bytes(&self) -> usize {
-        self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES).sum()
+        let each = self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES);
+        POLICY_BYTES_MAX + each.sum::<usize>()
     }
 
     pub(crate) fn add_collection(&mut self, root: &Key, about: About) {

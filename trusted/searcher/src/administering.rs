@@ -20,7 +20,7 @@ pub(crate) fn grant(arguments: &GrantArguments) -> Result<(), Failure> {
         fields: arguments.fields.iter().fold(0, |fields, field| fields | 1 << field),
         groups: match arguments.groups.as_slice() {
             [] => Groups::All,
-            groups => Groups::Only(groups.iter().copied().collect()),
+            groups => Groups::only(groups.iter().copied()),
         },
     };
     let (name, collection) = (&arguments.name, &arguments.collection);

@@ -7,8 +7,8 @@ mod texts;
 pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 
-use super::message::{Answer, Ask, Hit, Opened, Page, decode, encode};
-use super::query::{Padding, Ranking, Search};
+use super::message::{Answer, Ask, Group, Groups, Hit, Opened, Page, decode, encode};
+use super::query::{Attribute, Filter, Padding, Ranking, Search};
 use super::update::{
     DOCUMENTS_MAX, DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata,
     NOWHERE, Operation, PAIRS_MAX, Pair, Update,
@@ -171,6 +171,40 @@ impl Search {
             top: 0,
             padding: Padding::None,
         }
+    }
+}
+
+impl Filter {
+    /// A field is within these bounds, both included: for a value alone, both are the value.
+    #[must_use]
+    pub fn field(field: u8, from: i64, until: i64) -> Self {
+        Self { of: Attribute::Field(field), from, until }
+    }
+
+    /// A keyword (its place in [`Search::keywords`]) occurs at least so often: once at the least.
+    #[must_use]
+    pub fn frequency(keyword: u16, at_least: u32) -> Self {
+        Self { of: Attribute::Frequency(keyword), from: at_least.into(), until: i64::MAX }
+    }
+
+    /// The document is for this group.
+    #[must_use]
+    pub fn visibility(group: u32) -> Self {
+        Self { of: Attribute::Visibility, from: group.into(), until: group.into() }
+    }
+
+    /// The document has at least so many terms.
+    #[must_use]
+    pub fn length(at_least: u32) -> Self {
+        Self { of: Attribute::Length, from: at_least.into(), until: i64::MAX }
+    }
+}
+
+impl Groups {
+    /// Those of these numbers.
+    #[must_use]
+    pub fn only(groups: impl IntoIterator<Item = u32>) -> Self {
+        Self::Only(groups.into_iter().map(Group).collect())
     }
 }
 

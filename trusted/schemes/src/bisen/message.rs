@@ -41,13 +41,17 @@ pub struct Settings {
     pub profile: Blob,
 }
 
+/// A group of documents' readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Group(#[serde(with = "le")] pub u32);
+
 /// Which groups' documents somebody may see, besides those that everybody may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Groups {
     /// All.
     All,
     /// These.
-    Only(BTreeSet<u32>),
+    Only(BTreeSet<Group>),
 }
 
 impl Groups {
@@ -209,8 +213,6 @@ pub enum Refused {
     NotAllowed,
     /// The search cannot be evaluated, or is out of bounds.
     Formula,
-    /// A filter names a field that the collection does not have.
-    Field(u8),
     /// An update that names a document which is not there, or twice: which slot.
     Document(u32),
     /// A name, a profile, an update or a list is too long, a setting is out of bounds, or there is no room for one more collection, document,

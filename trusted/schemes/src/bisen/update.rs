@@ -120,7 +120,7 @@ pub struct Facts {
     /// The group that may see it: 0 is everybody who may search the collection.
     #[serde(with = "le")]
     pub visibility: u32,
-    /// Its declared fields. Those beyond the collection's number of fields are ignored.
+    /// Its declared fields. Those beyond the collection's number of fields say nothing.
     pub fields: [Field; FIELDS_MAX],
 }
 
