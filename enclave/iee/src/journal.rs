@@ -10,7 +10,7 @@ use crate::policy::Owner;
 use crate::record::Records;
 use crate::server::{Core, Enclave};
 use arras_keys::Key;
-use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
+use arras_primitives::aead::{Aead, NONCE_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
 use arras_protocol::codec;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
@@ -126,16 +126,14 @@ impl Change {
     }
 }
 
-/// What a record's successor is bound to: its nonce and its tag.
-type Link = [u8; OVERHEAD_BYTES];
-
 /// Where a log has come to.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// Of the last record.
     pub(crate) number: u64,
     runs: u64,
-    link: Link,
+    /// Its tag.
+    tag: [u8; TAG_BYTES],
 }
 
 impl Place {
@@ -146,7 +144,7 @@ impl Place {
 
     /// What the next record is bound to.
     fn next(&self) -> Vec<u8> {
-        [&(self.number + 1).to_be_bytes()[..], &self.link].concat()
+        [&(self.number + 1).to_be_bytes()[..], &self.tag].concat()
     }
 }
 
@@ -167,7 +165,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// An empty log.
     pub(crate) fn new(root: &Key) -> Self {
-        let place = Place { number: 0, runs: 0, link: [0; OVERHEAD_BYTES] };
+        let place = Place { number: 0, runs: 0, tag: [0; TAG_BYTES] };
         let sealer = Sealer::new(root, b"log", STEP_BYTES);
         Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0, checkpoint_bytes: 0 }
     }
@@ -205,11 +203,7 @@ impl Journal {
         self.before = self.place.value();
         self.place.number += 1;
         self.place.runs += u64::from(matches!(change, Change::Start { .. }));
-        let ends = sealed.first_chunk::<NONCE_BYTES>().zip(sealed.last_chunk::<TAG_BYTES>());
-        if let Some((nonce, tag)) = ends {
-            self.place.link[..NONCE_BYTES].copy_from_slice(nonce);
-            self.place.link[NONCE_BYTES..].copy_from_slice(tag);
-        }
+        self.place.tag = sealed.last_chunk().copied().unwrap_or_default();
         self.since_checkpoint += sealed.len();
     }
 }
@@ -219,17 +213,15 @@ impl Enclave {
         let counter = self.counter(Outgoing::ReadCounter).await;
         self.core().journal.counter = counter;
         self.load_checkpoint().await?;
-        let last = self.load_log().await?;
+        let puts = self.load_log().await?;
         let is_ahead = self.core().journal.is_ahead()?;
         if is_ahead {
             self.raise().await?;
         }
-        // The log and the counter are where the other is: this run says that it begins.
-        let (start, unfinished) = self.core().begin(last)?;
+        // The log and the counter are where the other is: this run says that it begins, and nobody else goes on from here.
+        let start = self.core().begin()?;
         self.log(&start).await?;
-        if let Some(update) = unfinished {
-            self.store(&update).await?;
-        }
+        self.put(puts).await;
         let core = &mut *self.core();
         core.is_ready = true;
         core.tasks.say(Outgoing::Ready);
@@ -251,64 +243,46 @@ impl Enclave {
         Ok(())
     }
 
-    /// Carries out what the log says, but for the last change, which may not be finished.
-    async fn load_log(&self) -> Result<Option<Change>, Fault> {
-        let mut last = None;
+    /// Carries out what the log says. What the last change stores may not all be there: it is to be stored again, the same to the byte.
+    async fn load_log(&self) -> Result<Vec<Vec<u8>>, Fault> {
+        let mut puts = Vec::new();
         loop {
             let name = StateName::Log(self.core().journal.place.number + 1);
-            let Some(sealed) = self.load(name).await else { return Ok(last) };
+            let Some(sealed) = self.load(name).await else { return Ok(puts) };
             let core = &mut *self.core();
             let change = core.journal.open(sealed.as_slice())?;
             // Counters were spilled behind the checkpoint that the host gave.
             if change.generation().is_some_and(|said| said != core.state.generation) {
                 return Err(Fault::StateSetBack);
             }
-            match change {
-                // It says nothing of whether the change before it was finished.
-                start @ Change::Start { .. } => core.state.apply(&core.root, &start),
-                change => core.replay(last.replace(change))?,
+            core.fill.since += change.keywords();
+            if let Some(update) = change.update() {
+                let collection = core.state.kept(update.collection)?;
+                let mut staged = collection.stage(update, &mut core.prg).map_err(|_| Fault::StateAltered)?;
+                puts = std::mem::take(&mut staged.puts);
+                collection.publish(update, &staged);
+                continue;
             }
+            // A start says nothing of whether the change before it was finished.
+            if !matches!(change, Change::Start { .. }) {
+                puts.clear();
+            }
+            core.state.apply(&core.root, &change);
         }
     }
 }
 
 impl Core {
-    /// Carries out a change that was finished when the next one was logged.
-    fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
-        self.fill.since += change.as_ref().map_or(0, Change::keywords);
-        let Some(change) = change else { return Ok(()) };
-        let Some(update) = change.update() else {
-            self.state.apply(&self.root, &change);
-            return Ok(());
-        };
-        let collection = self.state.kept(update.collection)?;
-        let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
-        collection.publish(update, &staged);
-        Ok(())
-    }
-
-    /// This run's first record; and an update whose entries may be missing: they are stored again, the same to the byte, once nobody else
-    /// can go on from here.
-    fn begin(&mut self, last: Option<Change>) -> Result<(Change, Option<Update>), Fault> {
-        let (mut growth, mut unfinished) = (0, None);
-        match last {
-            Some(Change::Asked(Request::Update(update))) => {
-                let collection = self.state.kept(update.collection)?;
-                growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
-                self.fill.since += update.pairs.len();
-                unfinished = Some(update);
-            }
-            last => self.replay(last)?,
-        }
-        self.budget.kept = self.state.bytes() + growth;
+    /// This run's first record.
+    fn begin(&mut self) -> Result<Change, Fault> {
+        self.budget.kept = self.state.bytes();
         let owner = self.launched_by.clone().ok_or(Fault::OutOfTurn)?;
         if !self.state.policy.is_for(&owner) {
             return Err(Fault::Administrator);
         }
         // With less memory than before, counters are spilled before the first update.
         self.fill.since += 1;
-        let generation = self.state.generation;
-        Ok((Change::Start { owner, generation }, unfinished))
+        Ok(Change::Start { owner, generation: self.state.generation })
     }
 }
 
