@@ -8,6 +8,7 @@ use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use crate::tasks::in_flights;
 use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
+use arras_schemes::bisen::COLLECTION_NAME_BYTES_MAX;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 use arras_schemes::bisen::update::Update;
 
@@ -92,7 +93,8 @@ impl Core {
                     let same = self.state.collection(number)?.about.settings == *settings;
                     return if same { self.state.open(name).map(Some) } else { Err(Refused::OtherSettings) };
                 }
-                if self.state.collections.len() >= COLLECTIONS_MAX {
+                let fits = name.len() <= COLLECTION_NAME_BYTES_MAX && settings.is_bounded();
+                if !fits || self.state.collections.len() >= COLLECTIONS_MAX {
                     return Err(Refused::Bound);
                 }
             }

@@ -192,9 +192,6 @@ impl Enclave {
 
     /// The reply to a request, unless it waits for others.
     fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
-        if !request.is_bounded() {
-            return Err(Refused::Bound);
-        }
         core.permit(client, &request)?;
         match request {
             Request::Open(name) => core.open(client, &name).map(Some),

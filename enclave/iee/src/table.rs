@@ -18,7 +18,7 @@ pub(crate) struct Slot {
     pub(crate) count: u32,
     /// Under which number its entries were last written anew, or it came into the table.
     pub(crate) epoch: u32,
-    /// Entries that are being stored behind them: no more than an update has pairs.
+    /// Entries that are being stored behind them: no more than a message of a client has pairs.
     pending: u16,
     /// Whether what was spilled of it is void, as all its entries were written anew since.
     is_whole: bool,

@@ -7,7 +7,7 @@ use crate::{Administrator, GrantArguments, RevokeArguments};
 use arras_attestation::authority::serial_from;
 use arras_attestation::channel::Client;
 use arras_attestation::policy::ReleasePolicy;
-use arras_schemes::bisen::message::{Groups, Reply, Request, Rights};
+use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights};
 use arras_search::link::OpenError;
 use arras_search::service::{SearchService, ServiceError};
 use std::io::{self, Write};
@@ -50,6 +50,9 @@ pub(crate) fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
 
 /// Asks what only the administrator may.
 fn ask(administrator: &Administrator, request: Request) -> Result<(), Failure> {
+    if !request.is_bounded() {
+        return Err(ServiceError::Refused(Refused::Bound).into());
+    }
     let path = &administrator.policy;
     let policy = ReleasePolicy::read(&read(path)?)
         .map_err(|error| Failure::Store { path: path.clone(), what: error.to_string() })?;

@@ -1,17 +1,19 @@
 //! What clients alone do: keywords to hashes, updates and searches to messages, pages to results. The enclave links none of it.
 
+mod bounds;
 mod channel;
 mod formulas;
 mod texts;
 
+pub use bounds::{DOCUMENTS_MAX, PAIRS_MAX};
 pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 
 use super::message::{Answer, Ask, Group, Groups, Hit, Opened, Page, decode, encode};
 use super::query::{Attribute, Filter, Padding, Ranking, Search};
 use super::update::{
-    DOCUMENTS_MAX, DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata,
-    NOWHERE, Operation, PAIRS_MAX, Pair, Update,
+    DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata, NOWHERE,
+    Operation, Pair, Update,
 };
 use super::{DocumentName, KEYWORD_BYTES, KeywordHash, Salt};
 use arras_primitives::hash::sha256_framed;

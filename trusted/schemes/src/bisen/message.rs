@@ -9,11 +9,10 @@
 
 use super::query::{Padding, Search};
 use super::update::{Fence, Update};
-use super::{COLLECTION_NAME_BYTES_MAX, DocumentName, FIELDS_MAX, Salt};
+use super::{DocumentName, Salt};
 use crate::padding::{pad_in_proportion, unpad};
 use arras_protocol::Blob;
 use arras_protocol::codec::{self, DecodeError};
-use arras_protocol::iee::IDENTITY_BYTES_MAX;
 use postcard::fixint::le;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -26,9 +25,6 @@ pub const PAGE_HITS: usize = 4096;
 
 /// Most bytes of what clients of a collection agree on.
 pub const PROFILE_BYTES_MAX: usize = 4096;
-
-/// Most groups that one right names.
-pub const GROUPS_MAX: usize = 256;
 
 /// What a collection is made with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,9 +152,6 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// Longest serial number of a certificate, in bytes (RFC 5280, 4.1.2.2; one more for a sign).
-pub const SERIAL_BYTES_MAX: usize = 21;
-
 /// Some results of a search. Its length follows from the number of slots alone.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page {
@@ -281,7 +274,7 @@ pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, 
 }
 
 impl Ask {
-    /// As it came out of the channel. What is in it may be out of bounds: [`Request::is_bounded`].
+    /// As it came out of the channel. What is in it may be out of bounds.
     ///
     /// # Errors
     /// [`DecodeError`] if it is not a request.
@@ -298,27 +291,10 @@ impl Answer {
     }
 }
 
-impl Request {
-    /// Whether names, settings and lists are within their bounds. Of a search [`Search::depth`] says it.
+impl Settings {
+    /// Whether a collection can be made with them.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
-        let is_name = |name: &str| (1..=COLLECTION_NAME_BYTES_MAX).contains(&name.len());
-        let is_identity = |name: &str| (1..=IDENTITY_BYTES_MAX).contains(&name.len());
-        match self {
-            Self::Create { name, settings } => {
-                is_name(name)
-                    && settings.profile.len() <= PROFILE_BYTES_MAX
-                    && usize::from(settings.fields) <= FIELDS_MAX
-                    && settings.padding.is_bounded()
-            }
-            Self::Open(name) => is_name(name),
-            Self::Grant { identity, collection, rights } => {
-                is_identity(identity) && is_name(collection) && rights.groups.named() <= GROUPS_MAX
-            }
-            Self::Revoke(identity) => is_identity(identity),
-            Self::RevokeCertificate(serial) => (1..=SERIAL_BYTES_MAX).contains(&serial.len()),
-            Self::Update(update) => update.is_bounded(),
-            Self::Search(_) | Self::Compact { .. } | Self::More(_) => true,
-        }
+        self.profile.len() <= PROFILE_BYTES_MAX && self.padding.is_bounded()
     }
 }
