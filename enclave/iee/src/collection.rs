@@ -116,14 +116,15 @@ impl Collection {
         Self { about, salt, keys, table, documents: Documents::default() }
     }
 
-    pub(crate) fn opened(&self, number: u32) -> Opened {
+    /// Who does not change it does not hear how much in it is of use, which tells what went.
+    pub(crate) fn opened(&self, number: u32, may_update: bool) -> Opened {
         Opened {
             collection: number,
             salt: self.salt,
             settings: self.about.settings.clone(),
             documents: self.documents.published_count() as u64,
             entries: self.about.entries,
-            live_entries: self.documents.live_entries,
+            live_entries: if may_update { self.documents.live_entries } else { self.about.entries },
             revision: self.about.revision,
         }
     }

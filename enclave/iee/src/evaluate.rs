@@ -197,26 +197,21 @@ impl Scores {
         let documents = ground.snapshot.count_ones(..).max(1) as f32;
         let average = of.total_length as f32 / of.published_count().max(1) as f32;
         let frequency = frequency as f32;
-        let okapi = match ground.search.ranking {
+        let rarity = match ground.search.ranking {
             Ranking::None => return,
-            Ranking::TfIdf => false,
-            Ranking::Bm25 => true,
-        };
-        let rarity = if okapi {
-            (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
-        } else {
-            (documents / frequency.max(1.0)).ln()
+            Ranking::TfIdf => documents / frequency.max(1.0),
+            Ranking::Bm25 => 1.0 + (documents - frequency + 0.5) / (frequency + 0.5),
         };
         let (short, by_length) =
             (SATURATION * (1.0 - NORMALISATION), SATURATION * NORMALISATION / average.max(1.0));
         for (number, metadata) in ground.fetch.current(keyword, &self.found) {
             let times = metadata.frequency().max(1) as f32;
-            let weight = if okapi {
+            let weight = if ground.search.ranking == Ranking::Bm25 {
                 times * (SATURATION + 1.0) / (times + short + by_length * of.facts(number).length as f32)
             } else {
                 1.0 + times.ln()
             };
-            self.scores[number as usize] += weight * rarity;
+            self.scores[number as usize] += weight * rarity.ln();
         }
     }
 

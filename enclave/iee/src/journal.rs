@@ -84,12 +84,11 @@ impl Sealer {
 pub(crate) enum Change {
     /// A run began, for this administrator and authority: what a former run left unfinished behind this is void.
     Start { owner: Owner, generation: u32 },
-    /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
-    Generation(u32),
     /// What a client asked: an update, a collection, rights.
     Asked(Request),
-    /// An epoch number is used up.
-    Epoch,
+    /// An epoch number is used up: by a round of compaction, or when counters were spilled. Behind this, no checkpoint of an earlier generation
+    /// stands.
+    Epoch { generation: u32 },
     /// These keywords' entries are now so many, of this epoch.
     Compacted {
         collection: u32,
@@ -107,8 +106,8 @@ impl Change {
     /// The generation that a record says its state is of.
     pub(crate) fn generation(&self) -> Option<u32> {
         match self {
-            Self::Start { generation, .. } | Self::Generation(generation) => Some(*generation),
-            Self::Asked(_) | Self::Epoch | Self::Compacted { .. } => None,
+            Self::Start { generation, .. } | Self::Epoch { generation } => Some(*generation),
+            Self::Asked(_) | Self::Compacted { .. } => None,
         }
     }
 
@@ -230,11 +229,10 @@ impl Enclave {
 
     async fn load_checkpoint(&self) -> Result<(), Fault> {
         let Some(sealed) = self.load(StateName::Head).await else { return Ok(()) };
-        let head = self.core().pieces.open_head(sealed.as_slice())?;
+        let head = self.core().open_head(sealed.as_slice())?;
         for piece in 0..head.loaded {
-            let sealed = self.load(head.name(piece)).await.ok_or(Fault::StateSetBack)?;
-            let core = &mut *self.core();
-            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), sealed.as_slice())?;
+            let sealed = self.load(head.name(piece)).await;
+            self.core().restore(&head, piece, sealed)?;
         }
         let core = &mut *self.core();
         core.state.spilled = head.if_spilled();

@@ -246,7 +246,7 @@ impl Enclave {
         let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
         let take = |piece, sealed| {
             let core = self.core();
-            core.pieces.spilled(&head, piece, sealed)?.iter().for_each(|record| take(&core, record));
+            core.spilled(&head, piece, sealed)?.iter().for_each(|record| take(&core, record));
             Ok(())
         };
         in_flights(ask, take).await

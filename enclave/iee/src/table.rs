@@ -37,16 +37,6 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// From what is spilled of a keyword, and its slot if it has one.
-    pub(crate) fn new(stem: Block, mut runs: Runs, slot: Option<&Slot>) -> Self {
-        if slot.is_some_and(|slot| slot.is_whole) {
-            runs.clear();
-        }
-        runs.sort_unstable();
-        runs.extend(slot.map(|slot| (slot.epoch, slot.count)));
-        Self { stem, runs }
-    }
-
     pub(crate) fn entries(&self) -> u64 {
         self.runs.iter().map(|(_, count)| u64::from(*count)).sum()
     }
@@ -130,7 +120,10 @@ impl Table {
 
     /// All entries of a keyword.
     pub(crate) fn counted(&self, stem: Block, found: &Found) -> Counted {
-        Counted::new(stem, found.get(&stem).cloned().unwrap_or_default(), self.get(&stem))
+        let mut runs = found.get(&stem).filter(|_| !self.is_whole(&stem)).cloned().unwrap_or_default();
+        runs.sort_unstable();
+        runs.extend(self.get(&stem).map(|slot| (slot.epoch, slot.count)));
+        Counted { stem, runs }
     }
 
     /// Records of the keywords of a segment.

@@ -231,6 +231,14 @@ impl Page {
 }
 
 impl Ask {
+    /// As it came out of the channel.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if it is not a request.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        decode(bytes).map_err(|_| Unreadable::Malformed)
+    }
+
     /// As it goes into the channel.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -239,6 +247,12 @@ impl Ask {
 }
 
 impl Answer {
+    /// As it goes into the channel.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
     /// As it came out of the channel.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::padding::{pad_in_proportion, unpad};
 use arras_protocol::Blob;
 use arras_protocol::codec::{self, DecodeError};
 use postcard::fixint::le;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
 
 /// Messages are filled up to multiples of so many bytes, or of an eighth of their length.
@@ -48,17 +48,6 @@ pub enum Groups {
     All,
     /// These.
     Only(BTreeSet<Group>),
-}
-
-impl Groups {
-    /// How many of them are named.
-    #[must_use]
-    pub fn named(&self) -> usize {
-        match self {
-            Self::All => 0,
-            Self::Only(groups) => groups.len(),
-        }
-    }
 }
 
 /// What somebody may do with a collection.
@@ -262,33 +251,21 @@ pub struct Answer {
     pub reply: Reply,
 }
 
-pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+/// A message as it goes into the channel: filled up to its class of lengths.
+#[must_use]
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     let room = codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES;
     pad_in_proportion(codec::encode_in(message, room), STEP_BYTES)
 }
 
-pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+/// A message as it came out of the channel. What is in it may be out of bounds.
+///
+/// # Errors
+/// [`DecodeError`] if it is none.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let content = unpad(bytes).map_err(|_| DecodeError("padded message"))?;
     // Only a formula's steps take more than twice their bytes: as many as there may be, have room beside.
     codec::decode_within(content, 2 * content.len() + 256 * STEP_BYTES)
-}
-
-impl Ask {
-    /// As it came out of the channel. What is in it may be out of bounds.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if it is not a request.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        decode(bytes)
-    }
-}
-
-impl Answer {
-    /// As it goes into the channel.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
 }
 
 impl Settings {

@@ -1,6 +1,6 @@
 //! What a request may hold. An enclave takes what fits its memory and the host's messages; clients agree on less, and say so before they ask.
 
-use crate::bisen::message::{Request, Settings};
+use crate::bisen::message::{Groups, Request, Settings};
 use crate::bisen::update::Update;
 use crate::bisen::{COLLECTION_NAME_BYTES_MAX, FIELDS_MAX};
 use arras_protocol::iee::IDENTITY_BYTES_MAX;
@@ -24,11 +24,12 @@ impl Request {
         let is_name = |name: &str| (1..=COLLECTION_NAME_BYTES_MAX).contains(&name.len());
         let is_identity = |name: &str| (1..=IDENTITY_BYTES_MAX).contains(&name.len());
         let has_fields = |settings: &Settings| usize::from(settings.fields) <= FIELDS_MAX;
+        let are_few = |groups: &Groups| !matches!(groups, Groups::Only(groups) if groups.len() > GROUPS_MAX);
         match self {
             Self::Create { name, settings } => is_name(name) && has_fields(settings) && settings.is_bounded(),
             Self::Open(name) => is_name(name),
             Self::Grant { identity, collection, rights } => {
-                is_identity(identity) && is_name(collection) && rights.groups.named() <= GROUPS_MAX
+                is_identity(identity) && is_name(collection) && are_few(&rights.groups)
             }
             Self::Revoke(identity) => is_identity(identity),
             Self::RevokeCertificate(serial) => (1..=SERIAL_BYTES_MAX).contains(&serial.len()),
