@@ -5,7 +5,7 @@ use arras_iee::Fault;
 use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming};
 use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Settings};
-use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Field, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::cell::RefCell;
@@ -207,6 +207,37 @@ fn the_host_cannot_make_somebody_else_the_administrator() {
     let mut second = Host::with_administrator(std::mem::take(&mut host.disk), "mallory");
     assert_eq!(second.run(), Err(Fault::Administrator));
     assert!(!second.is_ready);
+}
+
+/// Clients look for such things before they ask: the enclave need only get through them.
+#[test]
+fn what_says_nothing_in_a_search_finds_nothing() {
+    let (mut host, ada, collection) = world(9);
+    let far = u16::MAX;
+    let ask = |formula: Vec<Step>, filters: Vec<Filter>| {
+        let asked = Search { formula, filters, ranked: far, top: u32::MAX, ..search(collection) };
+        [Ranking::None, Ranking::TfIdf, Ranking::Bm25].map(|ranking| Search { ranking, ..asked.clone() })
+    };
+    let phrase = |words: &[(u16, u16)]| {
+        vec![Step::Phrase(words.iter().map(|(keyword, at)| PhraseWord(*keyword, *at)).collect())]
+    };
+    let nothing = [
+        ask(vec![Step::Keyword(far)], vec![]),
+        ask(phrase(&[]), vec![]),
+        ask(phrase(&[(0, 0), (far, 1)]), vec![]),
+        ask(phrase(&[(0, far)]), vec![]),
+        ask(vec![Step::All], vec![Filter::frequency(far, 0)]),
+        ask(vec![Step::All], vec![Filter::field(0, 1, 0)]),
+    ];
+    for asked in nothing.into_iter().flatten() {
+        assert!(found(&mut host, ada, asked).unwrap().is_empty());
+    }
+    for asked in ask(vec![Step::All], vec![Filter::frequency(0, 0)]) {
+        assert_eq!(found(&mut host, ada, asked).unwrap().len(), 9);
+    }
+    let mut update = Update::new(collection);
+    update.delete(5, WORD).unwrap();
+    assert_eq!(host.call(ada, Request::Update(update)), Reply::Refused(Refused::Document(5)));
 }
 
 #[test]
