@@ -133,11 +133,6 @@ impl Identity {
         self.clock.0.store(seconds, Ordering::Relaxed);
     }
 
-    /// Whether there is a certificate.
-    pub(crate) fn is_shown(&self) -> bool {
-        self.config.is_some()
-    }
-
     /// New connections get this certificate. It is not looked at: clients judge its evidence, which binds the key, and see in the
     /// handshake that the key is here.
     pub(crate) fn present(&mut self, certificate: Vec<u8>) -> Result<(), Fault> {

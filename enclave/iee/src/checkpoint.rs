@@ -6,13 +6,12 @@
 
 use crate::collection::About;
 use crate::documents::Version;
-use crate::journal::{Change, Place, Sealer};
+use crate::journal::{Change, Place, Where};
 use crate::policy::Policy;
-use crate::server::Enclave;
-use crate::spill::Record;
+use crate::record::Records;
+use crate::server::{Core, Enclave};
 use crate::state::State;
 use crate::table::SEGMENTS;
-use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
 use serde::{Deserialize, Serialize};
@@ -22,10 +21,7 @@ use std::ops::Range;
 const PIECE_RECORDS: usize = 16_384;
 
 /// Lengths of pieces are multiples of so many bytes, or of an eighth of themselves.
-const STEP_BYTES: usize = 4096;
-
-/// Names a checkpoint among all that any run of the enclave made.
-pub(crate) type CheckpointId = [u8; 16];
+pub(crate) const STEP_BYTES: usize = 4096;
 
 /// Which checkpoint is the newest.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -35,7 +31,8 @@ pub(crate) struct Head {
     pub(crate) pieces: u32,
     /// Pieces from this one on are of what is spilled.
     pub(crate) loaded: u32,
-    pub(crate) id: CheckpointId,
+    /// Names it among all that any run of the enclave made.
+    id: [u8; 16],
     /// How often tables were spilled into these: no keyword has more records.
     pub(crate) spills: u32,
 }
@@ -56,6 +53,11 @@ impl Head {
         Some(*self).filter(|head| !head.spilled().is_empty())
     }
 
+    /// Where a piece is sealed.
+    fn place_of(&self, piece: u32) -> Vec<u8> {
+        [&self.id[..], &piece.to_be_bytes()].concat()
+    }
+
     pub(crate) fn name(&self, piece: u32) -> StateName {
         StateName::Checkpoint { generation: self.place.number, piece }
     }
@@ -71,43 +73,35 @@ enum Piece {
         generation: u32,
     },
     /// Of what is in tables, or of what is spilled, as the head says.
-    Keywords(Vec<Record>),
+    Keywords(Records),
     Versions(u32, Vec<Version>),
 }
 
-/// Seals and opens pieces and heads.
-pub(crate) struct Pieces(Sealer);
+/// Where heads and pieces are sealed.
+const HEAD: Where<'_> = ("head", &[]);
+const PIECE: &str = "piece";
 
-fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
-    [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
-}
-
-const HEAD: &[u8] = b"arras bisen head 4";
-
-impl Pieces {
-    pub(crate) fn new(root: &Key) -> Self {
-        Self(Sealer::new(root, b"checkpoint", STEP_BYTES))
+impl Core {
+    pub(crate) fn open_head(&self, sealed: &[u8]) -> Result<Head, Fault> {
+        self.pieces.open(HEAD, sealed)
     }
 
-    pub(crate) fn open_head(&self, sealed: &[u8]) -> Result<Head, Fault> {
-        self.0.open(HEAD, sealed)
+    /// A piece as it was loaded.
+    fn open_piece(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Piece, Fault> {
+        self.pieces.open((PIECE, &of.place_of(piece)), sealed.ok_or(Fault::StateSetBack)?.as_slice())
     }
 
     /// Takes a piece into the state.
-    pub(crate) fn restore(
-        &self,
-        root: &Key,
-        state: &mut State,
-        (id, piece): (&CheckpointId, u32),
-        sealed: &[u8],
-    ) -> Result<(), Fault> {
-        match self.0.open(&associated(id, piece), sealed)? {
+    pub(crate) fn restore(&mut self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<(), Fault> {
+        let piece = self.open_piece(of, piece, sealed)?;
+        let state = &mut self.state;
+        match piece {
             Piece::Rest { collections, policy, epochs, generation } => {
                 (state.policy, state.epochs, state.generation) = (policy, epochs, generation);
-                collections.into_iter().for_each(|about| state.add_collection(root, about));
+                collections.into_iter().for_each(|about| state.add_collection(&self.root, about));
             }
             Piece::Keywords(records) => {
-                for record in records {
+                for record in records.iter() {
                     state.kept(record.collection.into())?.table.set(&record, false);
                 }
             }
@@ -120,8 +114,8 @@ impl Pieces {
     }
 
     /// The records of a piece of what is spilled.
-    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<Record>, Fault> {
-        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
+    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Records, Fault> {
+        match self.open_piece(of, piece, sealed)? {
             Piece::Keywords(records) => Ok(records),
             Piece::Rest { .. } | Piece::Versions(..) => Err(Fault::StateAltered),
         }
@@ -133,7 +127,7 @@ struct Writer<'a> {
     enclave: &'a Enclave,
     head: Head,
     /// Records for the next piece.
-    records: Vec<Record>,
+    records: Records,
     bytes: usize,
 }
 
@@ -142,7 +136,8 @@ impl Writer<'_> {
         let name = self.head.name(self.head.pieces);
         let sealed = {
             let core = &mut *self.enclave.core();
-            core.pieces.0.seal(&piece, &associated(&self.head.id, self.head.pieces), &mut core.prg)
+            let place = self.head.place_of(self.head.pieces);
+            core.pieces.seal(&piece, (PIECE, &place), &mut core.prg)
         };
         self.head.pieces += 1;
         self.bytes += sealed.len();
@@ -151,10 +146,9 @@ impl Writer<'_> {
 
     /// Saves full pieces of records; behind the last record, what is left, too.
     async fn save_records(&mut self, are_all: bool) {
-        while self.records.len() >= PIECE_RECORDS || are_all && !self.records.is_empty() {
-            let rest = self.records.split_off(self.records.len().min(PIECE_RECORDS));
-            let records = std::mem::replace(&mut self.records, rest);
-            self.save(Piece::Keywords(records)).await;
+        while self.records.len() >= if are_all { 1 } else { PIECE_RECORDS } {
+            let first = self.records.take_first(PIECE_RECORDS);
+            self.save(Piece::Keywords(first)).await;
         }
     }
 
@@ -190,9 +184,9 @@ impl Writer<'_> {
             let sealed = self.enclave.load(old.name(piece)).await;
             {
                 let mut core = self.enclave.core();
-                for record in core.pieces.spilled(&old, piece, sealed)? {
+                for record in core.spilled(&old, piece, sealed)?.iter() {
                     if !core.state.kept(record.collection.into())?.table.is_whole(&record.stem) {
-                        self.records.push(record);
+                        self.records.extend([record]);
                     }
                 }
             }
@@ -229,7 +223,8 @@ impl Enclave {
             let state = &core.state;
             core.journal.since_checkpoint = 0;
             core.fill.set_known(state.keywords(), state.spilled);
-            let spills = state.epochs < u32::MAX && core.fill.spills(state.spilled.is_some());
+            // Its generation uses an epoch number up, and so does the record that says it.
+            let spills = state.epochs < u32::MAX - 1 && core.fill.spills(state.spilled.is_some());
             let generation = if spills { state.epochs + 1 } else { state.generation };
             let mut id = [0; 16];
             core.prg.fill(&mut id);
@@ -237,7 +232,7 @@ impl Enclave {
             let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills: times };
             (head, generation, spills, state.rest(generation))
         };
-        let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };
+        let mut writer = Writer { enclave: self, head, records: Records::default(), bytes: 0 };
         writer.save(rest).await;
         let old = self.core().state.spilled;
         if !spills {
@@ -256,7 +251,7 @@ impl Enclave {
         let Writer { head, bytes, .. } = writer;
         let sealed = {
             let core = &mut *self.core();
-            core.pieces.0.seal(&head, HEAD, &mut core.prg)
+            core.pieces.seal(&head, HEAD, &mut core.prg)
         };
         self.save(StateName::Head, sealed).await;
         self.settle(&head, generation, bytes).await
@@ -282,7 +277,7 @@ impl Enclave {
         };
         let until = head.place.number;
         self.have_done(|ask| Outgoing::Forget { ask, until }).await;
-        if is_new { self.log(&Change::Generation(generation)).await } else { Ok(()) }
+        if is_new { self.log(&Change::Epoch { generation }).await } else { Ok(()) }
     }
 }
 
@@ -292,8 +287,9 @@ mod tests {
     use super::*;
     use crate::collection::Collection;
     use crate::documents::Standing;
+    use crate::record::Record;
     use crate::{Channels, Iee};
-    use arras_primitives::prg::Prg;
+    use arras_keys::Key;
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
     use arras_schemes::bisen::DocumentName;
     use arras_schemes::bisen::message::Settings;
@@ -326,10 +322,13 @@ mod tests {
         state
     }
 
+    fn enclave(root: &Key) -> Iee {
+        Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Attested { debug: true })
+    }
+
     /// The sealed pieces of a checkpoint of a state, and its head.
     fn written(root: &Key, state: State) -> (Head, Vec<Vec<u8>>) {
-        let mut iee =
-            Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Attested { debug: true });
+        let mut iee = enclave(root);
         let enclave = iee.enclave.clone();
         enclave.core().state = state;
         let task = enclave.clone();
@@ -341,24 +340,24 @@ mod tests {
             sealed.push(state.0);
             said = iee.receive(Incoming::Done(ask)).unwrap();
         }
-        let head = Pieces::new(root).open_head(&sealed.pop().unwrap()).unwrap();
+        let head = enclave.core().open_head(&sealed.pop().unwrap()).unwrap();
         (head, sealed)
     }
 
     #[test]
     fn what_is_written_comes_back_in_pieces_whose_lengths_show_numbers_alone() {
         let root = Key::take_from(&mut [9; 32]);
-        let pieces = Pieces::new(&root);
         let facts = Facts { length: 5, visibility: 2, fields: [1, -1, 0, 3].map(Field) };
         let before = state(&root, 1, &facts);
         let (head, sealed) = written(&root, state(&root, 1, &facts));
         assert_eq!(head.pieces as usize, sealed.len());
         assert!(sealed.iter().all(|piece| piece.len() <= STATE_BYTES_MAX));
-        let mut after = State::default();
+        let after = enclave(&root);
+        let after = &mut *after.enclave.core();
         for (piece, number) in sealed.iter().zip(0..) {
-            pieces.restore(&root, &mut after, (&head.id, number), piece).unwrap();
+            after.restore(&head, number, Some(Blob(piece.clone()))).unwrap();
         }
-        for (one, other) in before.collections.iter().zip(&after.collections) {
+        for (one, other) in before.collections.iter().zip(&after.state.collections) {
             assert_eq!((one.table.keywords(), other.table.keywords()), (40_000, 40_000));
             assert_eq!(other.documents.bound(), 20_000);
             for number in 0..20_000 {
@@ -366,9 +365,6 @@ mod tests {
                 assert!(one.is_some() && one == other);
             }
         }
-        // What an earlier build sealed means something else.
-        let earlier = pieces.0.seal(&head, b"arras bisen head 3", &mut Prg::new(&[1; 16]));
-        assert!(pieces.open_head(&earlier).is_err());
         let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [Field(i64::MIN); 4] };
         let (_, others) = written(&root, state(&root, 100_000, &large));
         let lengths = |pieces: &[Vec<u8>]| pieces.iter().map(Vec::len).collect::<Vec<_>>();

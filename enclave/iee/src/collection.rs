@@ -116,14 +116,15 @@ impl Collection {
         Self { about, salt, keys, table, documents: Documents::default() }
     }
 
-    pub(crate) fn opened(&self, number: u32) -> Opened {
+    /// Who does not change it does not hear how much in it is of use, which tells what went.
+    pub(crate) fn opened(&self, number: u32, may_update: bool) -> Opened {
         Opened {
             collection: number,
             salt: self.salt,
             settings: self.about.settings.clone(),
             documents: self.documents.published_count() as u64,
             entries: self.about.entries,
-            live_entries: self.documents.live_entries,
+            live_entries: if may_update { self.documents.live_entries } else { self.about.entries },
             revision: self.about.revision,
         }
     }
@@ -189,7 +190,21 @@ impl Collection {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use arras_protocol::codec::encoded_bytes;
+    use arras_protocol::iee::CLIENT_BYTES_MAX;
+    use arras_schemes::bisen::update::{Metadata, Pair};
     use std::collections::BTreeMap;
+
+    #[test]
+    fn what_is_pending_is_counted_whatever_a_message_holds() {
+        let pair = Pair {
+            operation: Operation::Add,
+            keyword: KeywordHash([0; 16]),
+            slot: 0,
+            metadata: Metadata([0; 12]),
+        };
+        assert!(encoded_bytes(&pair) * usize::from(u16::MAX) > CLIENT_BYTES_MAX);
+    }
 
     fn bytes(hex: &str) -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()

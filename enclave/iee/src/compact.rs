@@ -6,8 +6,9 @@ use crate::documents::Standing;
 use crate::fetch::{Fetch, Order};
 use crate::journal::{COUNTED_MAX, Change, round_keywords};
 use crate::lane::Stopped;
+use crate::record::{Record, Records};
 use crate::server::{Core, Enclave};
-use crate::spill::{Gathered, Record};
+use crate::spill::Gathered;
 use crate::table::{Counted, KEYWORD_BYTES, SEGMENTS};
 use crate::tasks::in_flights;
 use arras_primitives::prg::Prg;
@@ -72,12 +73,10 @@ impl Core {
             return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes as u64 });
         }
         let Collection { table, documents, .. } = self.state.collection(number)?;
-        let (Gathered { range, mut found, .. }, bound) = (gathered, documents.bound());
-        let slots = range.flat_map(|segment| table.segment(segment));
-        let here = slots.map(|(stem, slot)| (*stem, found.remove(stem).unwrap_or_default(), Some(slot)));
-        let mut keywords: Vec<Counted> =
-            here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
-        keywords.extend(found.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
+        let (Gathered { range, found, .. }, bound) = (gathered, documents.bound());
+        let here = range.flat_map(|segment| table.segment(segment)).map(|(stem, _)| stem);
+        let stems = here.chain(found.keys().filter(|stem| table.get(stem).is_none()));
+        let mut keywords: Vec<Counted> = stems.map(|stem| table.counted(*stem, &found)).collect();
         keywords.retain(|keyword| keyword.entries() > 0);
         if keywords.is_empty() {
             return Ok(None);
@@ -113,7 +112,8 @@ impl Enclave {
 
     /// Writes entries anew; how many fewer there are then.
     async fn round(&self, number: u32, revision: u128, fetch: &mut Fetch) -> Result<u64, Stopped> {
-        self.log(&Change::Epoch).await?;
+        let generation = self.core().state.generation;
+        self.log(&Change::Epoch { generation }).await?;
         self.fetch(fetch, number).await.map_err(Refused::Storage)?;
         let (before, (puts, counts)) = {
             let core = &mut *self.core();
@@ -125,7 +125,8 @@ impl Enclave {
         for (some, done) in counts.chunks(COUNTED_MAX).zip((COUNTED_MAX..).step_by(COUNTED_MAX)) {
             // The round has brought the collection forward when all of it is there.
             let revision = if done < counts.len() { before } else { revision };
-            let keywords = some.iter().map(|(counted, _)| *counted).collect();
+            let mut keywords = Records::default();
+            keywords.extend(some.iter().map(|(counted, _)| *counted));
             let saved = saved_by(some);
             self.log(&Change::Compacted { collection: number, revision, saved, keywords }).await?;
         }

@@ -71,17 +71,13 @@ impl Documents {
         self.versions.get(number as usize)
     }
 
-    pub(crate) fn name(&self, number: u32) -> Option<DocumentName> {
-        self.get(number).map(|version| version.name)
-    }
-
     /// Whether a version that was published is still to be shown to who may see these groups: as it is, or in the place of the one
     /// that is there under its name now.
     pub(crate) fn shows(&self, number: u32, groups: &Groups) -> bool {
         let now = if self.published.contains(number as usize) {
             Some(number)
         } else {
-            self.name(number).and_then(|name| self.by_name.get(&name).copied())
+            self.get(number).and_then(|version| self.by_name.get(&version.name).copied())
         };
         now.is_some_and(|now| [number, now].iter().all(|number| sees(groups, self.facts(*number).visibility)))
     }

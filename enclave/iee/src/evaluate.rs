@@ -5,7 +5,7 @@ use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
 use crate::results::Best;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
+use arras_schemes::bisen::query::{Attribute, Filter, Padding, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::Operation;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -98,15 +98,15 @@ impl Evaluation {
     }
 
     /// The documents in which words stand at these distances.
-    fn phrase(&mut self, ground: &Ground, words: &[(u16, u16)]) -> Result<Set, Refused> {
+    fn phrase(&mut self, ground: &Ground, words: &[PhraseWord]) -> Result<Set, Refused> {
         let mut candidates = ground.snapshot.clone();
         // A word that comes several times is looked at once.
-        let distinct: BTreeSet<u16> = words.iter().map(|(keyword, _)| *keyword).collect();
+        let distinct: BTreeSet<u16> = words.iter().map(|word| word.0).collect();
         for keyword in &distinct {
             candidates.intersect_with(&self.keyword(ground, usize::from(*keyword)));
         }
         let mut starts: Option<Vec<u64>> = None;
-        for (keyword, distance) in words {
+        for PhraseWord(keyword, distance) in words {
             let mut places = positions(ground, usize::from(*keyword), *distance, &candidates)?;
             places.sort_unstable();
             match &mut starts {
@@ -138,21 +138,24 @@ fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -
 
 /// Leaves of what was found what is as a filter says.
 pub(crate) fn filter(ground: &Ground, documents: &Documents, filter: &Filter, found: &mut Set) {
-    match filter {
-        Filter::Frequency { keyword, at_least } => {
+    let holds = |value: i64| (filter.from..=filter.until).contains(&value);
+    let facts = |number| documents.facts(number);
+    match filter.of {
+        Attribute::Field(field) => {
+            retain(found, |number| {
+                facts(number).fields.get(usize::from(field)).is_some_and(|of| holds(of.0))
+            });
+        }
+        Attribute::Visibility => retain(found, |number| holds(facts(number).visibility.into())),
+        Attribute::Length => retain(found, |number| holds(facts(number).length.into())),
+        Attribute::Frequency(keyword) => {
             let mut frequent = Set::with_capacity(ground.bound);
-            let current = ground.fetch.current(usize::from(*keyword), found);
-            let enough = current.filter(|(_, metadata)| metadata.frequency() >= *at_least);
-            frequent.extend(enough.map(|(number, _)| number as usize));
+            let current = ground.fetch.current(usize::from(keyword), found);
+            frequent.extend(
+                current.filter(|(_, of)| holds(of.frequency().into())).map(|(number, _)| number as usize),
+            );
             *found = frequent;
         }
-        Filter::Range { field, from, until } => {
-            let field = usize::from(*field);
-            let value = |number| documents.facts(number).fields.get(field).map_or(0, |field| field.0);
-            retain(found, |number| (*from..=*until).contains(&value(number)));
-        }
-        Filter::Visibility(group) => retain(found, |number| documents.facts(number).visibility == *group),
-        Filter::Length(least) => retain(found, |number| documents.facts(number).length >= *least),
     }
 }
 
@@ -194,26 +197,21 @@ impl Scores {
         let documents = ground.snapshot.count_ones(..).max(1) as f32;
         let average = of.total_length as f32 / of.published_count().max(1) as f32;
         let frequency = frequency as f32;
-        let okapi = match ground.search.ranking {
+        let rarity = match ground.search.ranking {
             Ranking::None => return,
-            Ranking::TfIdf => false,
-            Ranking::Bm25 => true,
-        };
-        let rarity = if okapi {
-            (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
-        } else {
-            (documents / frequency.max(1.0)).ln()
+            Ranking::TfIdf => documents / frequency.max(1.0),
+            Ranking::Bm25 => 1.0 + (documents - frequency + 0.5) / (frequency + 0.5),
         };
         let (short, by_length) =
             (SATURATION * (1.0 - NORMALISATION), SATURATION * NORMALISATION / average.max(1.0));
         for (number, metadata) in ground.fetch.current(keyword, &self.found) {
             let times = metadata.frequency().max(1) as f32;
-            let weight = if okapi {
+            let weight = if ground.search.ranking == Ranking::Bm25 {
                 times * (SATURATION + 1.0) / (times + short + by_length * of.facts(number).length as f32)
             } else {
                 1.0 + times.ln()
             };
-            self.scores[number as usize] += weight * rarity;
+            self.scores[number as usize] += weight * rarity.ln();
         }
     }
 

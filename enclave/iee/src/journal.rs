@@ -7,10 +7,10 @@
 //! begin at one value one goes on, and where it begins, nothing that another one had sealed stands at the counter's value any more.
 
 use crate::policy::Owner;
+use crate::record::Records;
 use crate::server::{Core, Enclave};
-use crate::spill::Record;
 use arras_keys::Key;
-use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
+use arras_primitives::aead::{Aead, NONCE_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
 use arras_protocol::codec;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
@@ -32,8 +32,21 @@ pub(crate) fn round_keywords(keywords: usize) -> usize {
     keywords.next_multiple_of(COUNTED_MAX / 8)
 }
 
+/// Records of the log, as they are sealed.
+const LOG: &str = "log";
+
 /// Bits of the counter's value that are the number of the last record.
 const NUMBER_BITS: u32 = 40;
+
+/// The format of what is sealed: changed whenever it means something else.
+const FORMAT: u8 = 5;
+
+/// What is sealed where: of which kind it is, and its place among those.
+pub(crate) type Where<'a> = (&'a str, &'a [u8]);
+
+fn associated((kind, place): Where<'_>, format: u8) -> Vec<u8> {
+    [format!("arras bisen {kind} {format}").as_bytes(), place].concat()
+}
 
 /// Seals what is kept under one purpose.
 pub(crate) struct Sealer {
@@ -47,15 +60,20 @@ impl Sealer {
         Self { aead: Aead::new(root.derive(&[b"bisen", purpose]).expose()), step }
     }
 
-    pub(crate) fn seal<T: Serialize>(&self, content: &T, associated: &[u8], prg: &mut Prg) -> Vec<u8> {
+    pub(crate) fn seal<T: Serialize>(&self, content: &T, place: Where<'_>, prg: &mut Prg) -> Vec<u8> {
         let mut nonce = [0; NONCE_BYTES];
         prg.fill(&mut nonce);
-        self.aead.seal(&nonce, associated, &pad_in_proportion(codec::encode(content), self.step))
+        let padded = pad_in_proportion(codec::encode(content), self.step);
+        self.aead.seal(&nonce, &associated(place, FORMAT), &padded)
     }
 
-    /// [`Fault::StateAltered`] if it was not sealed here for this place.
-    pub(crate) fn open<T: DeserializeOwned>(&self, associated: &[u8], sealed: &[u8]) -> Result<T, Fault> {
-        let padded = self.aead.open(associated, sealed).map_err(|_| Fault::StateAltered)?;
+    /// [`Fault::StateAltered`] if it was not sealed here for this place, [`Fault::StateEarlier`] if it was in an earlier format.
+    pub(crate) fn open<T: DeserializeOwned>(&self, place: Where<'_>, sealed: &[u8]) -> Result<T, Fault> {
+        let opened = |format: u8| self.aead.open(&associated(place, format), sealed);
+        let Ok(padded) = opened(FORMAT) else {
+            let is_earlier = (1..FORMAT).any(|format| opened(format).is_ok());
+            return Err(if is_earlier { Fault::StateEarlier } else { Fault::StateAltered });
+        };
         let content = unpad(&padded).map_err(|_| Fault::StateAltered)?;
         codec::decode(content).map_err(|_| Fault::StateAltered)
     }
@@ -66,12 +84,11 @@ impl Sealer {
 pub(crate) enum Change {
     /// A run began, for this administrator and authority: what a former run left unfinished behind this is void.
     Start { owner: Owner, generation: u32 },
-    /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
-    Generation(u32),
     /// What a client asked: an update, a collection, rights.
     Asked(Request),
-    /// An epoch number is used up.
-    Epoch,
+    /// An epoch number is used up: by a round of compaction, or when counters were spilled. Behind this, no checkpoint of an earlier generation
+    /// stands.
+    Epoch { generation: u32 },
     /// These keywords' entries are now so many, of this epoch.
     Compacted {
         collection: u32,
@@ -81,7 +98,7 @@ pub(crate) enum Change {
         /// How many entries fewer they have together.
         #[serde(with = "le")]
         saved: u64,
-        keywords: Vec<Record>,
+        keywords: Records,
     },
 }
 
@@ -89,8 +106,8 @@ impl Change {
     /// The generation that a record says its state is of.
     pub(crate) fn generation(&self) -> Option<u32> {
         match self {
-            Self::Start { generation, .. } | Self::Generation(generation) => Some(*generation),
-            Self::Asked(_) | Self::Epoch | Self::Compacted { .. } => None,
+            Self::Start { generation, .. } | Self::Epoch { generation } => Some(*generation),
+            Self::Asked(_) | Self::Compacted { .. } => None,
         }
     }
 
@@ -108,16 +125,14 @@ impl Change {
     }
 }
 
-/// What a record's successor is bound to: its nonce and its tag.
-type Link = [u8; OVERHEAD_BYTES];
-
 /// Where a log has come to.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// Of the last record.
     pub(crate) number: u64,
     runs: u64,
-    link: Link,
+    /// Its tag.
+    tag: [u8; TAG_BYTES],
 }
 
 impl Place {
@@ -127,8 +142,8 @@ impl Place {
     }
 
     /// What the next record is bound to.
-    fn associated(&self) -> Vec<u8> {
-        [b"arras bisen log 3".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
+    fn next(&self) -> Vec<u8> {
+        [&(self.number + 1).to_be_bytes()[..], &self.tag].concat()
     }
 }
 
@@ -149,7 +164,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// An empty log.
     pub(crate) fn new(root: &Key) -> Self {
-        let place = Place { number: 0, runs: 0, link: [0; OVERHEAD_BYTES] };
+        let place = Place { number: 0, runs: 0, tag: [0; TAG_BYTES] };
         let sealer = Sealer::new(root, b"log", STEP_BYTES);
         Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0, checkpoint_bytes: 0 }
     }
@@ -171,14 +186,14 @@ impl Journal {
 
     /// Seals the next record.
     pub(crate) fn seal(&mut self, change: &Change, prg: &mut Prg) -> Vec<u8> {
-        let sealed = self.sealer.seal(change, &self.place.associated(), prg);
+        let sealed = self.sealer.seal(change, (LOG, &self.place.next()), prg);
         self.advance(change, &sealed);
         sealed
     }
 
     /// Opens the next record.
     pub(crate) fn open(&mut self, sealed: &[u8]) -> Result<Change, Fault> {
-        let change = self.sealer.open(&self.place.associated(), sealed)?;
+        let change = self.sealer.open((LOG, &self.place.next()), sealed)?;
         self.advance(&change, sealed);
         Ok(change)
     }
@@ -187,11 +202,7 @@ impl Journal {
         self.before = self.place.value();
         self.place.number += 1;
         self.place.runs += u64::from(matches!(change, Change::Start { .. }));
-        let ends = sealed.first_chunk::<NONCE_BYTES>().zip(sealed.last_chunk::<TAG_BYTES>());
-        if let Some((nonce, tag)) = ends {
-            self.place.link[..NONCE_BYTES].copy_from_slice(nonce);
-            self.place.link[NONCE_BYTES..].copy_from_slice(tag);
-        }
+        self.place.tag = sealed.last_chunk().copied().unwrap_or_default();
         self.since_checkpoint += sealed.len();
     }
 }
@@ -201,17 +212,15 @@ impl Enclave {
         let counter = self.counter(Outgoing::ReadCounter).await;
         self.core().journal.counter = counter;
         self.load_checkpoint().await?;
-        let last = self.load_log().await?;
+        let puts = self.load_log().await?;
         let is_ahead = self.core().journal.is_ahead()?;
         if is_ahead {
             self.raise().await?;
         }
-        // The log and the counter are where the other is: this run says that it begins.
-        let (start, unfinished) = self.core().begin(last)?;
+        // The log and the counter are where the other is: this run says that it begins, and nobody else goes on from here.
+        let start = self.core().begin()?;
         self.log(&start).await?;
-        if let Some(update) = unfinished {
-            self.store(&update).await?;
-        }
+        self.put(puts).await;
         let core = &mut *self.core();
         core.is_ready = true;
         core.tasks.say(Outgoing::Ready);
@@ -220,11 +229,10 @@ impl Enclave {
 
     async fn load_checkpoint(&self) -> Result<(), Fault> {
         let Some(sealed) = self.load(StateName::Head).await else { return Ok(()) };
-        let head = self.core().pieces.open_head(sealed.as_slice())?;
+        let head = self.core().open_head(sealed.as_slice())?;
         for piece in 0..head.loaded {
-            let sealed = self.load(head.name(piece)).await.ok_or(Fault::StateSetBack)?;
-            let core = &mut *self.core();
-            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), sealed.as_slice())?;
+            let sealed = self.load(head.name(piece)).await;
+            self.core().restore(&head, piece, sealed)?;
         }
         let core = &mut *self.core();
         core.state.spilled = head.if_spilled();
@@ -233,63 +241,71 @@ impl Enclave {
         Ok(())
     }
 
-    /// Carries out what the log says, but for the last change, which may not be finished.
-    async fn load_log(&self) -> Result<Option<Change>, Fault> {
-        let mut last = None;
+    /// Carries out what the log says. What the last change stores may not all be there: it is to be stored again, the same to the byte.
+    async fn load_log(&self) -> Result<Vec<Vec<u8>>, Fault> {
+        let mut puts = Vec::new();
         loop {
             let name = StateName::Log(self.core().journal.place.number + 1);
-            let Some(sealed) = self.load(name).await else { return Ok(last) };
+            let Some(sealed) = self.load(name).await else { return Ok(puts) };
             let core = &mut *self.core();
             let change = core.journal.open(sealed.as_slice())?;
             // Counters were spilled behind the checkpoint that the host gave.
             if change.generation().is_some_and(|said| said != core.state.generation) {
                 return Err(Fault::StateSetBack);
             }
-            match change {
-                // It says nothing of whether the change before it was finished.
-                start @ Change::Start { .. } => core.state.apply(&core.root, &start),
-                change => core.replay(last.replace(change))?,
+            core.fill.since += change.keywords();
+            if let Some(update) = change.update() {
+                let collection = core.state.kept(update.collection)?;
+                let mut staged = collection.stage(update, &mut core.prg).map_err(|_| Fault::StateAltered)?;
+                puts = std::mem::take(&mut staged.puts);
+                collection.publish(update, &staged);
+                continue;
             }
+            // A start says nothing of whether the change before it was finished.
+            if !matches!(change, Change::Start { .. }) {
+                puts.clear();
+            }
+            core.state.apply(&core.root, &change);
         }
     }
 }
 
 impl Core {
-    /// Carries out a change that was finished when the next one was logged.
-    fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
-        self.fill.since += change.as_ref().map_or(0, Change::keywords);
-        let Some(change) = change else { return Ok(()) };
-        let Some(update) = change.update() else {
-            self.state.apply(&self.root, &change);
-            return Ok(());
-        };
-        let collection = self.state.kept(update.collection)?;
-        let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
-        collection.publish(update, &staged);
-        Ok(())
-    }
-
-    /// This run's first record; and an update whose entries may be missing: they are stored again, the same to the byte, once nobody else
-    /// can go on from here.
-    fn begin(&mut self, last: Option<Change>) -> Result<(Change, Option<Update>), Fault> {
-        let (mut growth, mut unfinished) = (0, None);
-        match last {
-            Some(Change::Asked(Request::Update(update))) => {
-                let collection = self.state.kept(update.collection)?;
-                growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
-                self.fill.since += update.pairs.len();
-                unfinished = Some(update);
-            }
-            last => self.replay(last)?,
-        }
-        self.budget.kept = self.state.bytes() + growth;
+    /// This run's first record.
+    fn begin(&mut self) -> Result<Change, Fault> {
+        self.budget.kept = self.state.bytes();
         let owner = self.launched_by.clone().ok_or(Fault::OutOfTurn)?;
         if !self.state.policy.is_for(&owner) {
             return Err(Fault::Administrator);
         }
         // With less memory than before, counters are spilled before the first update.
         self.fill.since += 1;
-        let generation = self.state.generation;
-        Ok((Change::Start { owner, generation }, unfinished))
+        Ok(Change::Start { owner, generation: self.state.generation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_build_sealed_is_known_for_it_and_not_opened() {
+        let sealer = Sealer::new(&Key::take_from(&mut [9; 32]), b"log", STEP_BYTES);
+        let mut prg = Prg::new(&[1; 16]);
+        let opened = |sealed: &[u8]| sealer.open::<u32>((LOG, b"place"), sealed);
+        let sealed = sealer.seal(&7_u32, (LOG, b"place"), &mut prg);
+        assert_eq!(opened(&sealed), Ok(7));
+        for format in 1..FORMAT {
+            let earlier =
+                sealer.aead.seal(&[2; NONCE_BYTES], &associated((LOG, b"place"), format), &[7, 0x80]);
+            assert_eq!(opened(&earlier), Err(Fault::StateEarlier), "{format}");
+        }
+        // The same to the letter: what builds of format 3 bound their log to.
+        let earlier = sealer.aead.seal(&[2; NONCE_BYTES], b"arras bisen log 3place", &[7, 0x80]);
+        assert_eq!(opened(&earlier), Err(Fault::StateEarlier));
+        for (kind, place) in [(LOG, &b"another"[..]), ("head", b"place")] {
+            let other = sealer.seal(&7_u32, (kind, place), &mut prg);
+            assert_eq!(opened(&other), Err(Fault::StateAltered), "{kind}");
+        }
     }
 }

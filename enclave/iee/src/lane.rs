@@ -1,13 +1,13 @@
 //! Changes, one after the other: each is logged, the counter raised, its entries stored, and only then is it visible and answered.
 
 use crate::budget::Reserved;
-use crate::channel::Identity;
 use crate::journal::{Change, round_keywords};
 use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use crate::tasks::in_flights;
 use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
+use arras_schemes::bisen::COLLECTION_NAME_BYTES_MAX;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 use arras_schemes::bisen::update::Update;
 
@@ -90,18 +90,21 @@ impl Core {
             Request::Create { name, settings } => {
                 if let Some(number) = self.state.named(name) {
                     let same = self.state.collection(number)?.about.settings == *settings;
-                    return if same { self.state.open(name).map(Some) } else { Err(Refused::OtherSettings) };
+                    return if same {
+                        self.state.open(name, true).map(Some)
+                    } else {
+                        Err(Refused::OtherSettings)
+                    };
                 }
-                if self.state.collections.len() >= COLLECTIONS_MAX {
+                let fits = name.len() <= COLLECTION_NAME_BYTES_MAX && settings.is_bounded();
+                if !fits || self.state.collections.len() >= COLLECTIONS_MAX {
                     return Err(Refused::Bound);
                 }
             }
             change @ (Request::Grant { .. } | Request::Revoke(_) | Request::RevokeCertificate(_)) => {
                 self.state.policy.has_room(change)?;
             }
-            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => {
-                return Err(Refused::NotAllowed);
-            }
+            _ => return Err(Refused::NotAllowed),
         }
         Ok(None)
     }
@@ -111,13 +114,13 @@ impl Core {
         match request {
             Request::Create { name, .. } => {
                 self.budget.kept += COLLECTION_BYTES;
-                return self.state.open(&name);
+                return self.state.open(&name, true);
             }
             Request::Grant { identity, .. } => self.give_up_results_of(&identity),
             Request::Revoke(identity) => self.dismiss(|client| client.name == identity),
             Request::RevokeCertificate(serial) => self.dismiss(|client| client.serial == serial.0),
             Request::Update(_) => return Ok(Reply::Updated),
-            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => {}
+            _ => {}
         }
         Ok(Reply::Done)
     }
@@ -126,7 +129,8 @@ impl Core {
 impl Enclave {
     /// The start, and then changes for as long as the enclave runs.
     pub(crate) async fn change_all(self) -> Result<(), Fault> {
-        let is_shown = |core: &mut Core| core.identity.as_ref().is_none_or(Identity::is_shown);
+        let is_shown =
+            |core: &mut Core| core.identity.as_ref().is_none_or(|identity| identity.config.is_some());
         self.until(|core| is_shown(core).then_some(())).await;
         self.boot().await?;
         loop {

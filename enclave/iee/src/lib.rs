@@ -32,6 +32,7 @@ mod frames;
 mod journal;
 mod lane;
 mod policy;
+mod record;
 mod results;
 mod search;
 mod server;

@@ -3,13 +3,13 @@
 use crate::results::groups_bytes;
 use arras_keys::Key;
 use arras_protocol::codec::encoded_bytes;
-use arras_schemes::bisen::message::{Groups, Refused, Request, Rights};
-use arras_schemes::bisen::query::{Filter, Ranking, Search};
+use arras_schemes::bisen::message::{Group, Groups, Refused, Request, Rights};
+use arras_schemes::bisen::query::{Attribute, Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most bytes of it in memory, about; sealed it has fewer, and is in one piece of a checkpoint.
-const POLICY_BYTES_MAX: usize = 1 << 20;
+pub(crate) const POLICY_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that a serial number takes beside its own; a right takes three times as many.
 const PLACE_BYTES: usize = 64;
@@ -67,8 +67,7 @@ impl Policy {
             }
             Request::Revoke(identity) => self.grants.retain(|(to, _), _| to != identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
-            Request::Create { .. } | Request::Open(_) | Request::Update(_) => {}
-            Request::Search(_) | Request::More(_) | Request::Compact { .. } => {}
+            _ => {}
         }
     }
 
@@ -85,12 +84,10 @@ impl Policy {
 /// Whether rights cover a search.
 pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
     let ranked = search.ranking != Ranking::None;
-    let allowed = |filter: &Filter| match filter {
-        Filter::Frequency { .. } | Filter::Length(_) => rights.rank,
-        Filter::Range { field, .. } => {
-            rights.fields.checked_shr(u32::from(*field)).is_some_and(|bits| bits & 1 == 1)
-        }
-        Filter::Visibility(_) => true,
+    let allowed = |filter: &Filter| match filter.of {
+        Attribute::Frequency(_) | Attribute::Length => rights.rank,
+        Attribute::Field(field) => rights.fields.checked_shr(field.into()).is_some_and(|bits| bits & 1 == 1),
+        Attribute::Visibility => true,
     };
     rights.search && (rights.rank || !ranked) && search.filters.iter().all(allowed)
 }
@@ -99,13 +96,14 @@ pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
 pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
     match groups {
         Groups::All => true,
-        Groups::Only(groups) => group == 0 || groups.contains(&group),
+        Groups::Only(groups) => group == 0 || groups.contains(&Group(group)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::State;
 
     #[test]
     fn what_is_said_takes_no_more_memory_than_its_bound() {
@@ -120,7 +118,8 @@ mod tests {
             Policy { grants: (0..count).map(rights).collect(), ..Policy::default() }
         };
         assert!(!has_room(&grants(10_000, Groups::All)), "names take more than their bytes");
-        assert!(!has_room(&grants(400, Groups::Only((0..256).collect()))), "groups take more than theirs");
+        assert!(!has_room(&grants(400, Groups::only(0..256))), "groups take more than theirs");
         assert!(has_room(&grants(4096, Groups::All)));
+        assert!(State::default().bytes() >= POLICY_BYTES_MAX, "room for it is counted with the state");
     }
 }

@@ -31,7 +31,7 @@ const CURSOR_BYTES: usize = size_of::<Cursor>() + 64;
 
 /// Bytes that a list of groups takes, about.
 pub(crate) fn groups_bytes(groups: &Groups) -> usize {
-    16 * groups.named()
+    if let Groups::Only(groups) = groups { 16 * groups.len() } else { 0 }
 }
 
 /// How many results a padding lets through.
@@ -69,8 +69,8 @@ impl Cursor {
         let from = self.taken;
         self.taken = self.best.len().min(from + slots);
         let hit = |(number, score): &(u32, f32)| {
-            let name = documents.name(*number).filter(|_| documents.shows(*number, &self.groups))?;
-            Some(Hit { name, score: *score })
+            let shown = documents.get(*number).filter(|_| documents.shows(*number, &self.groups));
+            shown.map(|version| Hit { name: version.name, score: *score })
         };
         let hits = self.best[from..self.taken].iter().filter_map(hit).collect();
         let is_last = self.slots == 0;

@@ -9,7 +9,7 @@ use crate::results::{Best, Cursor, groups_bytes, most};
 use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
-use arras_schemes::bisen::query::{Filter, Ranking, Search, Step, TOP_MAX};
+use arras_schemes::bisen::query::{Attribute, Ranking, Search, Step, TOP_MAX};
 
 /// Entries and words of sets that one piece works on, about.
 const PIECE: usize = 1 << 20;
@@ -38,15 +38,7 @@ impl Core {
         found: &Found,
     ) -> Result<Ground, Refused> {
         let collection = self.state.collection(search.collection)?;
-        let mut counted = false;
-        for filter in &search.filters {
-            counted |= matches!(filter, Filter::Frequency { .. });
-            if let Filter::Range { field, .. } = filter
-                && *field >= collection.about.settings.fields
-            {
-                return Err(Refused::Field(*field));
-            }
-        }
+        let counted = search.filters.iter().any(|filter| matches!(filter.of, Attribute::Frequency(_)));
         let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
         let with_metadata = counted || search.ranking != Ranking::None || in_phrase;
         let keywords = search.keywords.iter();
@@ -115,7 +107,7 @@ impl Enclave {
             // A phrase goes over its words' entries twice.
             let looked_at = match step {
                 Step::Keyword(keyword) => entries(keyword),
-                Step::Phrase(words) => words.iter().map(|(word, _)| 2 * (entries(word) + sets)).sum(),
+                Step::Phrase(words) => words.iter().map(|word| 2 * (entries(&word.0) + sets)).sum(),
                 _ => 0,
             };
             self.work(share, &mut left, sets + looked_at).await;

@@ -2,8 +2,8 @@
 
 use crate::budget::{Budget, Held, Reserved, Share};
 use crate::channel::{Channels, Identity, Tls};
-use crate::checkpoint::Pieces;
-use crate::journal::Journal;
+use crate::checkpoint::STEP_BYTES;
+use crate::journal::{Journal, Sealer};
 use crate::lane::Job;
 use crate::policy::{Owner, may_search};
 use crate::results::Results;
@@ -18,7 +18,7 @@ use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Fa
 use arras_schemes::bisen::channel::{
     ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
 };
-use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
+use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights, decode, encode};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +61,8 @@ pub(crate) struct Core {
     pub(crate) budget: Budget,
     pub(crate) state: State,
     pub(crate) journal: Journal,
-    pub(crate) pieces: Pieces,
+    /// Seals checkpoints.
+    pub(crate) pieces: Sealer,
     pub(crate) tasks: Tasks,
     /// Changes that wait for their turns, and whose the last was.
     pub(crate) jobs: VecDeque<Job>,
@@ -107,7 +108,7 @@ impl Iee {
     pub fn new(root: Key, channels: Channels) -> Self {
         let core = Core {
             journal: Journal::new(&root),
-            pieces: Pieces::new(&root),
+            pieces: Sealer::new(&root, b"checkpoint", STEP_BYTES),
             prg: Prg::new(Key::generate().expose_16()),
             root,
             channels,
@@ -192,12 +193,12 @@ impl Enclave {
 
     /// The reply to a request, unless it waits for others.
     fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
-        if !request.is_bounded() {
-            return Err(Refused::Bound);
-        }
         core.permit(client, &request)?;
         match request {
-            Request::Open(name) => core.open(client, &name).map(Some),
+            Request::Open(name) => {
+                let rights = core.state.policy.rights(core.identity(client)?, &name)?;
+                core.state.open(&name, rights.update).map(Some)
+            }
             Request::Search(search) => {
                 let enclave = self.clone();
                 core.tasks.spawn(Some(client.connection), async move {
@@ -272,7 +273,7 @@ impl Core {
                 return None;
             }
             Some(Said::Message(message)) if peer.under_way < CLIENT_REQUESTS_MAX => {
-                if let Ok(Ask { number, request }) = Ask::decode(&message) {
+                if let Ok(Ask { number, request }) = decode(&message) {
                     peer.under_way += 1;
                     return Some((Client { connection, place: peer.place, number }, request));
                 }
@@ -345,7 +346,7 @@ impl Core {
         let peer = self.connections.get_mut(&client.connection);
         let Some(peer) = peer.filter(|peer| peer.place == client.place) else { return };
         peer.under_way = peer.under_way.saturating_sub(1);
-        let bytes = Blob(peer.channel.wrap(&Answer { number: client.number, reply }.encode()));
+        let bytes = Blob(peer.channel.wrap(&encode(&Answer { number: client.number, reply })));
         self.tasks.say(Outgoing::ToClient { connection: client.connection, bytes });
     }
 
@@ -356,17 +357,6 @@ impl Core {
         named.map(|named| named.name.as_str()).ok_or(Refused::NotAllowed)
     }
 
-    /// What somebody hears of a collection: who does not change it, not how much in it is of use, which tells what went.
-    fn open(&self, client: Client, name: &str) -> Result<Reply, Refused> {
-        let mut reply = self.state.open(name)?;
-        if let Reply::Opened(opened) = &mut reply
-            && !self.state.policy.rights(self.identity(client)?, name)?.update
-        {
-            opened.live_entries = opened.entries;
-        }
-        Ok(reply)
-    }
-
     pub(crate) fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
         self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.about.name)
     }
@@ -374,12 +364,11 @@ impl Core {
     /// Whether a client may ask this, now.
     pub(crate) fn permit(&self, client: Client, request: &Request) -> Result<(), Refused> {
         let permitted = match request {
-            Request::Open(name) => self.state.policy.rights(self.identity(client)?, name).is_ok(),
             Request::Search(search) => may_search(&self.rights(client, search.collection)?, search),
             Request::Update(update) => self.rights(client, update.collection)?.update,
             Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
-            // Of results that are its own.
-            Request::More(_) => true,
+            // Of results that are its own; what it may hear of a collection is looked at when it hears it.
+            Request::More(_) | Request::Open(_) => true,
             Request::Create { .. }
             | Request::Grant { .. }
             | Request::Revoke(_)

@@ -12,6 +12,7 @@ use crate::checkpoint::Head;
 use crate::compact::ROUND;
 use crate::journal::round_keywords;
 use crate::lane::Stopped;
+use crate::record::Record;
 use crate::server::{Core, Enclave};
 use crate::table::{Found, KEYWORD_BYTES, SEGMENTS, Table, segment_of};
 use crate::tasks::in_flights;
@@ -19,8 +20,6 @@ use arras_primitives::Block;
 use arras_protocol::iee::Fault;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
-use postcard::fixint::le;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -36,18 +35,6 @@ const ROUND_PART: usize = 16;
 
 /// Records that a round of compaction can hold beyond twice what its segments have on average.
 const RECORDS_MIN: usize = 1024;
-
-/// A keyword's entries under one epoch, as it is sealed: of one length, whatever it says.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Record {
-    #[serde(with = "serde_bytes")]
-    pub(crate) stem: Block,
-    #[serde(with = "le")]
-    pub(crate) count: u32,
-    #[serde(with = "le")]
-    pub(crate) epoch: u32,
-    pub(crate) collection: u8,
-}
 
 /// How full the tables are, as far as numbers tell that the host knows: of keywords at the last checkpoint, of pairs since.
 #[derive(Clone, Copy, Default)]
@@ -130,7 +117,7 @@ impl Gathered {
         // Each record that is gathered says of an entry.
         let records = 2 * (spilled.min(entries as usize) / SEGMENTS * count) + RECORDS_MIN;
         let range = first..SEGMENTS.min(first + count);
-        Self { range, found: Found::new(), left: Some(records), bytes: records * FOUND_BYTES }
+        Self { range, found: Found::default(), left: Some(records), bytes: records * FOUND_BYTES }
     }
 
     /// Takes a record of the collection that has this table, unless it is void or says of no entry.
@@ -259,7 +246,7 @@ impl Enclave {
         let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
         let take = |piece, sealed| {
             let core = self.core();
-            core.pieces.spilled(&head, piece, sealed)?.into_iter().for_each(|record| take(&core, record));
+            core.spilled(&head, piece, sealed)?.iter().for_each(|record| take(&core, record));
             Ok(())
         };
         in_flights(ask, take).await

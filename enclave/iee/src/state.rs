@@ -3,7 +3,7 @@
 use crate::checkpoint::Head;
 use crate::collection::{About, Collection};
 use crate::journal::Change;
-use crate::policy::Policy;
+use crate::policy::{POLICY_BYTES_MAX, Policy};
 use crate::table::Table;
 use arras_keys::Key;
 use arras_protocol::iee::Fault;
@@ -33,26 +33,25 @@ impl State {
         self.collections.iter().position(|collection| collection.about.name == name).map(|at| at as u32)
     }
 
-    pub(crate) fn open(&self, name: &str) -> Result<Reply, Refused> {
+    /// What somebody hears of a collection.
+    pub(crate) fn open(&self, name: &str, may_update: bool) -> Result<Reply, Refused> {
         let number = self.named(name).ok_or(Refused::NotAllowed)?;
-        Ok(Reply::Opened(self.collection(number)?.opened(number)))
+        Ok(Reply::Opened(self.collection(number)?.opened(number, may_update)))
     }
 
     pub(crate) fn collection(&self, number: u32) -> Result<&Collection, Refused> {
         self.collections.get(number as usize).ok_or(Refused::NotAllowed)
     }
 
-    pub(crate) fn collection_mut(&mut self, number: u32) -> Result<&mut Collection, Refused> {
-        self.collections.get_mut(number as usize).ok_or(Refused::NotAllowed)
-    }
-
     /// One that a record or a piece of the sealed state names.
     pub(crate) fn kept(&mut self, number: u32) -> Result<&mut Collection, Fault> {
-        self.collection_mut(number).map_err(|_| Fault::StateAltered)
+        self.collections.get_mut(number as usize).ok_or(Fault::StateAltered)
     }
 
+    /// Bytes that it takes, with all that rights and revoked certificates may take.
     pub(crate) fn bytes(&self) -> usize {
-        self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES).sum()
+        let each = self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES);
+        POLICY_BYTES_MAX + each.sum::<usize>()
     }
 
     pub(crate) fn add_collection(&mut self, root: &Key, about: About) {
@@ -80,12 +79,11 @@ impl State {
                 self.add_collection(root, about);
             }
             Change::Asked(request) => self.policy.apply(request),
-            Change::Generation(_) => {}
-            Change::Epoch => self.epochs += 1,
+            Change::Epoch { .. } => self.epochs += 1,
             Change::Compacted { collection, revision, saved, keywords } => {
-                if let Ok(Collection { about, table, .. }) = self.collection_mut(*collection) {
+                if let Ok(Collection { about, table, .. }) = self.kept(*collection) {
                     (about.revision, about.entries) = (*revision, about.entries.saturating_sub(*saved));
-                    keywords.iter().for_each(|record| table.set(record, true));
+                    keywords.iter().for_each(|record| table.set(&record, true));
                 }
             }
         }

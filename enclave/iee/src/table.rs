@@ -3,7 +3,7 @@
 //! In 1,024 segments that grow by themselves, so that growing takes a thousandth of the memory beside. Keywords are in it by their
 //! stems, which look random to those who choose keywords.
 
-use crate::spill::Record;
+use crate::record::Record;
 use arras_primitives::Block;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -18,7 +18,7 @@ pub(crate) struct Slot {
     pub(crate) count: u32,
     /// Under which number its entries were last written anew, or it came into the table.
     pub(crate) epoch: u32,
-    /// Entries that are being stored behind them: no more than an update has pairs.
+    /// Entries that are being stored behind them: no more than a message of a client has pairs.
     pending: u16,
     /// Whether what was spilled of it is void, as all its entries were written anew since.
     is_whole: bool,
@@ -27,8 +27,8 @@ pub(crate) struct Slot {
 /// Entries of a keyword, oldest first: epochs, and how many each has.
 pub(crate) type Runs = Vec<(u32, u32)>;
 
-/// What was found of keywords, by stems, among what is spilled; in no order.
-pub(crate) type Found = HashMap<Block, Runs>;
+/// What was found of keywords among what is spilled; in no order.
+pub(crate) type Found = ByStem<Runs>;
 
 /// A keyword with all entries that it has.
 pub(crate) struct Counted {
@@ -37,16 +37,6 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// From what is spilled of a keyword, and its slot if it has one.
-    pub(crate) fn new(stem: Block, mut runs: Runs, slot: Option<&Slot>) -> Self {
-        if slot.is_some_and(|slot| slot.is_whole) {
-            runs.clear();
-        }
-        runs.sort_unstable();
-        runs.extend(slot.map(|slot| (slot.epoch, slot.count)));
-        Self { stem, runs }
-    }
-
     pub(crate) fn entries(&self) -> u64 {
         self.runs.iter().map(|(_, count)| u64::from(*count)).sum()
     }
@@ -54,7 +44,7 @@ impl Counted {
 
 /// A stem is its own hash: an image of AES, of which the first bytes say the segment.
 #[derive(Default)]
-struct LastBytes(u64);
+pub(crate) struct LastBytes(u64);
 
 impl Hasher for LastBytes {
     fn write(&mut self, bytes: &[u8]) {
@@ -67,7 +57,7 @@ impl Hasher for LastBytes {
     }
 }
 
-type Segment = HashMap<Block, Slot, BuildHasherDefault<LastBytes>>;
+type ByStem<T> = HashMap<Block, T, BuildHasherDefault<LastBytes>>;
 
 /// Bytes of a keyword: its slot with a control byte, and as many beside it as are free at the most (nine of sixteen).
 pub(crate) const KEYWORD_BYTES: usize = 68;
@@ -80,14 +70,14 @@ pub(crate) fn segment_of(stem: &Block) -> usize {
 
 /// W.
 pub(crate) struct Table {
-    segments: Vec<Segment>,
+    segments: Vec<ByStem<Slot>>,
     /// The epoch of keywords that come: no keyword that was spilled, or forgotten, had entries under it.
     pub(crate) generation: u32,
 }
 
 impl Table {
     pub(crate) fn new(generation: u32) -> Self {
-        let segments = (0..SEGMENTS).map(|_| Segment::default()).collect();
+        let segments = (0..SEGMENTS).map(|_| ByStem::default()).collect();
         Self { segments, generation }
     }
 
@@ -130,7 +120,10 @@ impl Table {
 
     /// All entries of a keyword.
     pub(crate) fn counted(&self, stem: Block, found: &Found) -> Counted {
-        Counted::new(stem, found.get(&stem).cloned().unwrap_or_default(), self.get(&stem))
+        let mut runs = found.get(&stem).filter(|_| !self.is_whole(&stem)).cloned().unwrap_or_default();
+        runs.sort_unstable();
+        runs.extend(self.get(&stem).map(|slot| (slot.epoch, slot.count)));
+        Counted { stem, runs }
     }
 
     /// Records of the keywords of a segment.
@@ -201,7 +194,7 @@ mod tests {
     #[test]
     fn a_keyword_s_entries_are_counted_oldest_first_and_without_what_is_void() {
         let mut table = Table::new(0);
-        let found = Found::from([(stem(1), vec![(7, 2), (3, 4)])]);
+        let found = Found::from_iter([(stem(1), vec![(7, 2), (3, 4)])]);
         table.set(&record(stem(1), 5, 9), false);
         assert_eq!(table.counted(stem(1), &found).runs, [(3, 4), (7, 2), (9, 5)]);
         table.set(&record(stem(1), 5, 9), true);

@@ -3,7 +3,7 @@
 
 use crate::service::{SearchService, Unreachable};
 use arras_schemes::bisen::message::{Hit, Opened, PAGE_HITS, Page, Refused, Reply, Request, Settings};
-use arras_schemes::bisen::query::{Filter, Ranking, Search, Step};
+use arras_schemes::bisen::query::{Attribute, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Operation, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash, Salt};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -166,7 +166,7 @@ fn matches(search: &Search, version: &Version) -> bool {
         let holds = match step {
             Step::Keyword(keyword) => places(*keyword).is_some(),
             Step::Phrase(words) => places(words[0].0).is_some_and(|(_, starts)| {
-                let at = |start: u32, (keyword, distance): &(u16, u16)| {
+                let at = |start: u32, PhraseWord(keyword, distance): &PhraseWord| {
                     places(*keyword).is_some_and(|(_, all)| all.contains(&(start + u32::from(*distance))))
                 };
                 starts.iter().any(|start| words.iter().all(|word| at(*start, word)))
@@ -179,11 +179,11 @@ fn matches(search: &Search, version: &Version) -> bool {
         stack.push(holds);
     }
     stack[0]
-        && search.filters.iter().all(|filter| match filter {
-            Filter::Range { field, from, until } => {
-                (*from..=*until).contains(&version.facts.fields[usize::from(*field)].0)
+        && search.filters.iter().all(|filter| match filter.of {
+            Attribute::Field(field) => {
+                (filter.from..=filter.until).contains(&version.facts.fields[usize::from(field)].0)
             }
-            Filter::Frequency { .. } | Filter::Visibility(_) | Filter::Length(_) => {
+            Attribute::Frequency(_) | Attribute::Visibility | Attribute::Length => {
                 panic!("nothing asks for this")
             }
         })

@@ -5,7 +5,8 @@ use crate::formula::{Number, Range};
 use crate::service::{Collection, SearchService, ServiceError};
 use arras_schemes::bisen::message::{Hit, Page, Reply, Request};
 use arras_schemes::bisen::query::{
-    FILTERS_MAX, Filter, KEYWORDS_MAX, Malformed, PHRASE_MAX, Padding, Ranking, STEPS_MAX, Search, Step,
+    FILTERS_MAX, Filter, KEYWORDS_MAX, Malformed, PHRASE_MAX, Padding, PhraseWord, Ranking, STEPS_MAX,
+    Search, Step,
 };
 use arras_schemes::bisen::{KeywordHash, Salt};
 use std::collections::HashMap;
@@ -85,7 +86,7 @@ fn filter(range: Range) -> Filter {
         Number::Size => SIZE,
     };
     let (from, until) = (range.at_least.unwrap_or(i64::MIN), range.at_most.unwrap_or(i64::MAX));
-    Filter::Range { field, from, until }
+    Filter::field(field, from, until)
 }
 
 /// The declared field that is a document's date.
@@ -153,7 +154,7 @@ impl Builder<'_> {
                 let mut numbers = Vec::with_capacity(words.len());
                 for (distance, keyword) in words {
                     let distance = u16::try_from(*distance).map_err(|_| Unanswerable::Phrase)?;
-                    numbers.push((self.keyword(keyword)?, distance));
+                    numbers.push(PhraseWord(self.keyword(keyword)?, distance));
                 }
                 if numbers.len() > PHRASE_MAX {
                     return Err(Unanswerable::Phrase);

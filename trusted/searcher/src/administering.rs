@@ -7,7 +7,7 @@ use crate::{Administrator, GrantArguments, RevokeArguments};
 use arras_attestation::authority::serial_from;
 use arras_attestation::channel::Client;
 use arras_attestation::policy::ReleasePolicy;
-use arras_schemes::bisen::message::{Groups, Reply, Request, Rights};
+use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights};
 use arras_search::link::OpenError;
 use arras_search::service::{SearchService, ServiceError};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub(crate) fn grant(arguments: &GrantArguments) -> Result<(), Failure> {
         fields: arguments.fields.iter().fold(0, |fields, field| fields | 1 << field),
         groups: match arguments.groups.as_slice() {
             [] => Groups::All,
-            groups => Groups::Only(groups.iter().copied().collect()),
+            groups => Groups::only(groups.iter().copied()),
         },
     };
     let (name, collection) = (&arguments.name, &arguments.collection);
@@ -50,6 +50,9 @@ pub(crate) fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
 
 /// Asks what only the administrator may.
 fn ask(administrator: &Administrator, request: Request) -> Result<(), Failure> {
+    if !request.is_bounded() {
+        return Err(ServiceError::Refused(Refused::Bound).into());
+    }
     let path = &administrator.policy;
     let policy = ReleasePolicy::read(&read(path)?)
         .map_err(|error| Failure::Store { path: path.clone(), what: error.to_string() })?;

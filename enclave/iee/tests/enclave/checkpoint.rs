@@ -67,7 +67,7 @@ fn a_restart_finds_the_state_in_a_checkpoint_and_a_lie_about_it_is_noticed() {
     let mut host = Host::started(disk.clone());
     let bob = host.connect(2, "bob");
     let mut search = Search { keywords: vec![word(0)], formula: vec![Step::Keyword(0)], ..Search::new(0) };
-    search.filters = vec![Filter::Range { field: 0, from: 15, until: 15 }];
+    search.filters = vec![Filter::field(0, 15, 15)];
     let count = |host: &mut Host, client| host.search(client, search.clone()).unwrap()[0].hits().count();
     assert_eq!(count(&mut host, bob), 63);
     let ada = host.connect(1, ADMINISTRATOR);

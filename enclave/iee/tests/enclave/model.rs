@@ -3,7 +3,7 @@
 use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::iee::ConnectionId;
 use arras_schemes::bisen::message::{Reply, Request};
-use arras_schemes::bisen::query::{Filter, Ranking, Search, Step};
+use arras_schemes::bisen::query::{Filter, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Field, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
@@ -116,7 +116,7 @@ impl Formula {
             Self::Word(word) => steps.push(Step::Keyword(u16::from(*word))),
             Self::Phrase(words) => {
                 steps.push(Step::Phrase(
-                    words.iter().zip(0..).map(|(word, at)| (u16::from(*word), at)).collect(),
+                    words.iter().zip(0..).map(|(word, at)| PhraseWord(u16::from(*word), at)).collect(),
                 ));
             }
             Self::All => steps.push(Step::All),
@@ -164,10 +164,10 @@ impl Within {
 
     fn filter(&self) -> Filter {
         match *self {
-            Self::Range(from, until) => Filter::Range { field: 0, from, until },
-            Self::Frequency(word, at_least) => Filter::Frequency { keyword: u16::from(word), at_least },
-            Self::Group(number) => Filter::Visibility(number),
-            Self::Length(least) => Filter::Length(least),
+            Self::Range(from, until) => Filter::field(0, from, until),
+            Self::Frequency(word, at_least) => Filter::frequency(u16::from(word), at_least),
+            Self::Group(number) => Filter::visibility(number),
+            Self::Length(least) => Filter::length(least),
         }
     }
 }

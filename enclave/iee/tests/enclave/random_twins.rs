@@ -6,12 +6,12 @@ use arras_primitives::prg::Prg;
 use arras_primitives::uniform::{shuffle, uniform};
 use arras_protocol::Blob;
 use arras_protocol::iee::{ConnectionId, StateName};
-use arras_schemes::bisen::message::{Ask, Reply, Request, Settings};
-use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
+use arras_schemes::bisen::message::{Ask, Groups, Reply, Request, Rights, Settings};
+use arras_schemes::bisen::query::{Filter, Padding, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Field, Metadata, Operation, Pair, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Keywords come in groups, of which searches ask for all: that shows the entries of the group, and not of which keyword each is.
 const GROUPS: usize = 4;
@@ -31,6 +31,16 @@ enum Event {
     },
     Search {
         groups: Vec<usize>,
+    },
+    /// A search for keywords that nothing has: how many, of how many words each phrase is, and of what kind each filter.
+    LongSearch {
+        keywords: usize,
+        phrases: Vec<usize>,
+        filters: Vec<usize>,
+    },
+    /// A right to documents of so many groups.
+    Grant {
+        groups: usize,
     },
     Compact,
     Restart,
@@ -173,7 +183,7 @@ impl Twin {
         let keywords = search.keywords.len();
         let operand = |twin: &mut Self| match (twin.below(4), keywords) {
             (0, _) | (_, 0) => Step::All,
-            (1, _) => Step::Phrase(vec![(twin.below(keywords) as u16, 0), (twin.below(keywords) as u16, 1)]),
+            (1, _) => Step::Phrase([0, 1].map(|at| PhraseWord(twin.below(keywords) as u16, at)).to_vec()),
             _ => Step::Keyword(twin.below(keywords) as u16),
         };
         search.formula.push(operand(self));
@@ -189,10 +199,10 @@ impl Twin {
         for _ in 0..self.below(4) {
             let (value, field) = (self.number() as i64, self.below(2) as u8);
             search.filters.push(match self.below(4) {
-                0 => Filter::Range { field, from: value, until: value },
-                1 => Filter::Range { field, from: value, until: i64::MAX },
-                2 => Filter::Visibility(value as u32),
-                _ => Filter::Length(value as u32),
+                0 => Filter::field(field, value, value),
+                1 => Filter::field(field, value, i64::MAX),
+                2 => Filter::visibility(value as u32),
+                _ => Filter::length(value as u32),
             });
         }
         let ranking = [Ranking::None, Ranking::TfIdf, Ranking::Bm25][self.below(3)];
@@ -200,6 +210,40 @@ impl Twin {
         search.top = self.below(100) as u32;
         let reply = self.say(Request::Search(search));
         assert!(matches!(reply, Reply::Found(_)), "{reply:?}");
+    }
+
+    /// Numbers are all small in one search and all large in another, so that their lengths would add up.
+    fn long_search(&mut self, keywords: usize, phrases: &[usize], filters: &[usize]) {
+        let mut search = Search::new(0);
+        search.keywords = (0..keywords).map(|_| KeywordHash(self.fresh().0)).collect();
+        let (keyword, distance) = (self.below(keywords) as u16, self.number() as u16);
+        search.formula = vec![Step::Keyword(keyword); keywords];
+        search.formula.extend(phrases.iter().map(|words| {
+            let mut words = vec![PhraseWord(keyword, distance); *words];
+            words[0].1 = 0;
+            Step::Phrase(words)
+        }));
+        search.formula = search.formula.into_iter().flat_map(|step| [step, Step::Or]).collect();
+        search.formula.remove(1);
+        let (value, field) = (self.number(), self.below(2) as u8);
+        search.filters = filters.iter().map(|kind| filter(*kind, keyword, field, value)).collect();
+        search.top = self.below(10_000) as u32;
+        search.padding = Padding::Fixed(50);
+        let reply = self.say(Request::Search(search));
+        assert!(matches!(reply, Reply::Found(_)), "{reply:?}");
+    }
+
+    fn grant(&mut self, groups: usize) {
+        let bits = 9 + self.below(24);
+        let mut named = BTreeSet::new();
+        while named.len() < groups {
+            named.insert(self.draw.next_u64() as u32 >> (32 - bits));
+        }
+        let [search, update, rank] = [(); 3].map(|()| self.below(2) == 0);
+        let (search, fields) = (search || !update, self.below(256) as u8);
+        let rights = Rights { search, update, rank, fields, groups: Groups::only(named) };
+        let grant = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights };
+        assert_eq!(self.say(grant), Reply::Done);
     }
 
     /// Notes what the host has seen since the last time.
@@ -224,6 +268,8 @@ impl Twin {
             Event::Update { documents, groups } => self.update(*documents, groups),
             Event::Retire { groups } if self.single => self.retire(groups),
             Event::Search { groups } => self.search(groups),
+            Event::LongSearch { keywords, phrases, filters } => self.long_search(*keywords, phrases, filters),
+            Event::Grant { groups } => self.grant(*groups),
             Event::Compact if self.single => {
                 let reply = self.say(Request::Compact { collection: 0, from: None, fence: Fence::default() });
                 assert!(matches!(reply, Reply::Compacted { next: None, .. }), "{reply:?}");
@@ -245,12 +291,25 @@ impl Twin {
     }
 }
 
+/// One of each kind; those of a kind have one length.
+fn filter(kind: usize, keyword: u16, field: u8, value: u64) -> Filter {
+    match kind {
+        0 => Filter::field(field, value as i64, value as i64),
+        1 => Filter::frequency(keyword, value as u32),
+        2 => Filter::visibility(value as u32),
+        _ => Filter::length(value as u32),
+    }
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let groups = |most| prop::collection::vec(0..GROUPS, 0..most);
     prop_oneof![
         6 => (1..6_usize, groups(40)).prop_map(|(documents, groups)| Event::Update { documents, groups }),
         2 => groups(5).prop_map(|groups| Event::Retire { groups }),
         3 => prop::sample::subsequence((0..GROUPS).collect::<Vec<_>>(), 0..=GROUPS).prop_map(|groups| Event::Search { groups }),
+        2 => (1..=256_usize, prop::collection::vec(1..=32_usize, 0..16), prop::collection::vec(0..4_usize, 0..=16))
+            .prop_map(|(keywords, phrases, filters)| Event::LongSearch { keywords, phrases, filters }),
+        1 => (0..=256_usize).prop_map(|groups| Event::Grant { groups }),
         1 => Just(Event::Compact),
         1 => Just(Event::Restart),
     ]

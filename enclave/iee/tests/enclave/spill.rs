@@ -6,7 +6,7 @@ use arras_primitives::prg::Prg;
 use arras_primitives::uniform::{shuffle, uniform};
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
-use arras_schemes::bisen::query::{Search, Step};
+use arras_schemes::bisen::query::{PhraseWord, Search, Step};
 use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
@@ -196,7 +196,7 @@ fn searches_that_wait_for_a_reading_count_with_their_formulas() {
         Incoming::Loaded { .. } => Vec::new(),
         other => vec![other],
     }));
-    let phrase = || Step::Phrase((0..32).map(|at| (at, at)).collect());
+    let phrase = || Step::Phrase((0..32).map(|at| PhraseWord(at, at)).collect());
     let mut formula = vec![phrase()];
     (1..512).for_each(|_| formula.extend([phrase(), Step::Or]));
     let search = Search { keywords: (0..32).map(word).collect(), formula, ..Search::new(0) };

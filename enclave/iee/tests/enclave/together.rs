@@ -119,8 +119,7 @@ fn what_is_replaced_while_a_search_is_under_way_is_found_as_it_was() {
 fn what_is_replaced_by_what_the_client_may_not_see_is_not_shown() {
     let (mut host, ada, _) = world();
     let bob = host.connect(3, "bob");
-    let rights =
-        Rights { search: true, update: false, rank: false, fields: 0, groups: Groups::Only([7].into()) };
+    let rights = Rights { search: true, update: false, rank: false, fields: 0, groups: Groups::only([7]) };
     let grant = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights };
     assert_eq!(host.call(ada, grant), Reply::Done);
     let seen = held(&mut host, bob, vec![Step::Keyword(0)]);

@@ -3,7 +3,7 @@
 use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::Blob;
 use arras_schemes::bisen::message::{Groups, Reply, Request, Rights, Settings};
-use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Field, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::collections::BTreeSet;
@@ -60,11 +60,11 @@ fn history(other: bool) -> Host {
     if other {
         search.keywords = vec![word(3), word(2)];
         search.formula = vec![Step::Keyword(0), Step::Keyword(1), Step::Not, Step::And];
-        search.filters = vec![Filter::Range { field: 0, from: 5, until: 6 }];
+        search.filters = vec![Filter::field(0, 5, 6)];
         search = search.ranked_by(Ranking::Bm25);
     } else {
         search.keywords = vec![word(0), word(1)];
-        search.formula = vec![Step::Phrase(vec![(0, 0), (1, 0)])];
+        search.formula = vec![Step::Phrase(vec![PhraseWord(0, 0), PhraseWord(1, 0)])];
     }
     let pages = host.search(ada, search).unwrap();
     let hits: usize = pages.iter().map(|page| page.hits().count()).sum();

@@ -39,11 +39,14 @@ pub enum Fault {
     /// The enclave has ended before.
     #[error("the enclave has ended")]
     Ended,
+    /// The state was sealed by an earlier build, in a format that this one does not read.
+    #[error("the sealed state is of an earlier build: begin with an empty one, and index again")]
+    StateEarlier,
 }
 
 impl Fault {
     /// All of them, by code.
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Malformed,
         Self::Unasked,
         Self::OutOfTurn,
@@ -55,6 +58,7 @@ impl Fault {
         Self::Administrator,
         Self::Authority,
         Self::Ended,
+        Self::StateEarlier,
     ];
 
     /// The code that a process ends with.

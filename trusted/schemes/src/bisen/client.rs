@@ -1,17 +1,19 @@
 //! What clients alone do: keywords to hashes, updates and searches to messages, pages to results. The enclave links none of it.
 
+mod bounds;
 mod channel;
 mod formulas;
 mod texts;
 
+pub use bounds::{DOCUMENTS_MAX, PAIRS_MAX};
 pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 
-use super::message::{Answer, Ask, Hit, Opened, Page, decode, encode};
-use super::query::{Padding, Ranking, Search};
+use super::message::{Answer, Ask, Group, Groups, Hit, Opened, Page, decode, encode};
+use super::query::{Attribute, Filter, Padding, Ranking, Search};
 use super::update::{
-    DOCUMENTS_MAX, DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata,
-    NOWHERE, Operation, PAIRS_MAX, Pair, Update,
+    DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata, NOWHERE,
+    Operation, Pair, Update,
 };
 use super::{DocumentName, KEYWORD_BYTES, KeywordHash, Salt};
 use arras_primitives::hash::sha256_framed;
@@ -174,6 +176,40 @@ impl Search {
     }
 }
 
+impl Filter {
+    /// A field is within these bounds, both included: for a value alone, both are the value.
+    #[must_use]
+    pub fn field(field: u8, from: i64, until: i64) -> Self {
+        Self { of: Attribute::Field(field), from, until }
+    }
+
+    /// A keyword (its place in [`Search::keywords`]) occurs at least so often: once at the least.
+    #[must_use]
+    pub fn frequency(keyword: u16, at_least: u32) -> Self {
+        Self { of: Attribute::Frequency(keyword), from: at_least.into(), until: i64::MAX }
+    }
+
+    /// The document is for this group.
+    #[must_use]
+    pub fn visibility(group: u32) -> Self {
+        Self { of: Attribute::Visibility, from: group.into(), until: group.into() }
+    }
+
+    /// The document has at least so many terms.
+    #[must_use]
+    pub fn length(at_least: u32) -> Self {
+        Self { of: Attribute::Length, from: at_least.into(), until: i64::MAX }
+    }
+}
+
+impl Groups {
+    /// Those of these numbers.
+    #[must_use]
+    pub fn only(groups: impl IntoIterator<Item = u32>) -> Self {
+        Self::Only(groups.into_iter().map(Group).collect())
+    }
+}
+
 impl Page {
     /// How many documents match in all, also those that top or padding left out.
     #[must_use]
@@ -195,6 +231,14 @@ impl Page {
 }
 
 impl Ask {
+    /// As it came out of the channel.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if it is not a request.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        decode(bytes).map_err(|_| Unreadable::Malformed)
+    }
+
     /// As it goes into the channel.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -203,6 +247,12 @@ impl Ask {
 }
 
 impl Answer {
+    /// As it goes into the channel.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
     /// As it came out of the channel.
     ///
     /// # Errors

@@ -9,13 +9,12 @@
 
 use super::query::{Padding, Search};
 use super::update::{Fence, Update};
-use super::{COLLECTION_NAME_BYTES_MAX, DocumentName, FIELDS_MAX, Salt};
+use super::{DocumentName, Salt};
 use crate::padding::{pad_in_proportion, unpad};
 use arras_protocol::Blob;
 use arras_protocol::codec::{self, DecodeError};
-use arras_protocol::iee::IDENTITY_BYTES_MAX;
 use postcard::fixint::le;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
 
 /// Messages are filled up to multiples of so many bytes, or of an eighth of their length.
@@ -26,9 +25,6 @@ pub const PAGE_HITS: usize = 4096;
 
 /// Most bytes of what clients of a collection agree on.
 pub const PROFILE_BYTES_MAX: usize = 4096;
-
-/// Most groups that one right names.
-pub const GROUPS_MAX: usize = 256;
 
 /// What a collection is made with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,24 +37,17 @@ pub struct Settings {
     pub profile: Blob,
 }
 
+/// A group of documents' readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Group(#[serde(with = "le")] pub u32);
+
 /// Which groups' documents somebody may see, besides those that everybody may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Groups {
     /// All.
     All,
     /// These.
-    Only(BTreeSet<u32>),
-}
-
-impl Groups {
-    /// How many of them are named.
-    #[must_use]
-    pub fn named(&self) -> usize {
-        match self {
-            Self::All => 0,
-            Self::Only(groups) => groups.len(),
-        }
-    }
+    Only(BTreeSet<Group>),
 }
 
 /// What somebody may do with a collection.
@@ -152,9 +141,6 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// Longest serial number of a certificate, in bytes (RFC 5280, 4.1.2.2; one more for a sign).
-pub const SERIAL_BYTES_MAX: usize = 21;
-
 /// Some results of a search. Its length follows from the number of slots alone.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page {
@@ -209,8 +195,6 @@ pub enum Refused {
     NotAllowed,
     /// The search cannot be evaluated, or is out of bounds.
     Formula,
-    /// A filter names a field that the collection does not have.
-    Field(u8),
     /// An update that names a document which is not there, or twice: which slot.
     Document(u32),
     /// A name, a profile, an update or a list is too long, a setting is out of bounds, or there is no room for one more collection, document,
@@ -267,56 +251,27 @@ pub struct Answer {
     pub reply: Reply,
 }
 
-pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+/// A message as it goes into the channel: filled up to its class of lengths.
+#[must_use]
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     let room = codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES;
     pad_in_proportion(codec::encode_in(message, room), STEP_BYTES)
 }
 
-pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+/// A message as it came out of the channel. What is in it may be out of bounds.
+///
+/// # Errors
+/// [`DecodeError`] if it is none.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let content = unpad(bytes).map_err(|_| DecodeError("padded message"))?;
     // Only a formula's steps take more than twice their bytes: as many as there may be, have room beside.
     codec::decode_within(content, 2 * content.len() + 256 * STEP_BYTES)
 }
 
-impl Ask {
-    /// As it came out of the channel. What is in it may be out of bounds: [`Request::is_bounded`].
-    ///
-    /// # Errors
-    /// [`DecodeError`] if it is not a request.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        decode(bytes)
-    }
-}
-
-impl Answer {
-    /// As it goes into the channel.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-}
-
-impl Request {
-    /// Whether names, settings and lists are within their bounds. Of a search [`Search::depth`] says it.
+impl Settings {
+    /// Whether a collection can be made with them.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
-        let is_name = |name: &str| (1..=COLLECTION_NAME_BYTES_MAX).contains(&name.len());
-        let is_identity = |name: &str| (1..=IDENTITY_BYTES_MAX).contains(&name.len());
-        match self {
-            Self::Create { name, settings } => {
-                is_name(name)
-                    && settings.profile.len() <= PROFILE_BYTES_MAX
-                    && usize::from(settings.fields) <= FIELDS_MAX
-                    && settings.padding.is_bounded()
-            }
-            Self::Open(name) => is_name(name),
-            Self::Grant { identity, collection, rights } => {
-                is_identity(identity) && is_name(collection) && rights.groups.named() <= GROUPS_MAX
-            }
-            Self::Revoke(identity) => is_identity(identity),
-            Self::RevokeCertificate(serial) => (1..=SERIAL_BYTES_MAX).contains(&serial.len()),
-            Self::Update(update) => update.is_bounded(),
-            Self::Search(_) | Self::Compact { .. } | Self::More(_) => true,
-        }
+        self.profile.len() <= PROFILE_BYTES_MAX && self.padding.is_bounded()
     }
 }

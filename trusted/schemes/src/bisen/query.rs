@@ -1,6 +1,7 @@
 //! Searches: a boolean formula over keywords, filters, ranking, padding.
 
-use super::{FIELDS_MAX, KeywordHash};
+use super::KeywordHash;
+use postcard::fixint::le;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -28,14 +29,17 @@ pub const TOP_MAX: u32 = 10_000;
 /// Most results that a padding asks for.
 pub const PADDED_MAX: u32 = 1_000_000;
 
-/// A step of a formula in postfix form: operands first.
+/// A word of a phrase: its keyword's place in [`Search::keywords`], and its distance in terms from the phrase's first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhraseWord(#[serde(with = "le")] pub u16, #[serde(with = "le")] pub u16);
+
+/// A step of a formula in postfix form: operands first. What has no such place in [`Search::keywords`] is in no document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// The documents in which a keyword occurs: its place in [`Search::keywords`].
-    Keyword(u16),
-    /// The documents in which keywords stand at these distances from one another: (place in [`Search::keywords`], distance in terms from the
-    /// phrase's first word), the first distance being 0.
-    Phrase(Vec<(u16, u16)>),
+    Keyword(#[serde(with = "le")] u16),
+    /// The documents in which keywords stand at these distances from one another, the first distance being 0.
+    Phrase(Vec<PhraseWord>),
     /// All documents.
     All,
     /// The documents that are not in the last operand.
@@ -46,29 +50,31 @@ pub enum Step {
     Or,
 }
 
-/// A condition that results must satisfy, whatever the formula. Filters compose: all of them hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Filter {
-    /// A keyword (its place in [`Search::keywords`]) occurs at least so often.
-    Frequency {
-        /// The keyword.
-        keyword: u16,
-        /// How often: once at the least.
-        at_least: u32,
-    },
-    /// A field is within these bounds, both included: for a value alone, both are the value.
-    Range {
-        /// Which of the collection's fields.
-        field: u8,
-        /// The lower bound.
-        from: i64,
-        /// The upper bound.
-        until: i64,
-    },
-    /// The document is for this group. What groups the client may see at all, its rights say.
-    Visibility(u32),
-    /// The document has at least so many terms.
-    Length(u32),
+/// What a filter looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Attribute {
+    /// One of the document's declared fields.
+    Field(u8),
+    /// The group that the document is for. What groups the client may see at all, its rights say.
+    Visibility,
+    /// How many terms it has.
+    Length,
+    /// How often a keyword (its place in [`Search::keywords`]) occurs, in documents where it does.
+    Frequency(#[serde(with = "le")] u16),
+}
+
+/// A condition that results must satisfy, whatever the formula: an attribute is within these bounds, both included. Filters compose: all
+/// of them hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Of what.
+    pub of: Attribute,
+    /// The lower bound.
+    #[serde(with = "le")]
+    pub from: i64,
+    /// The upper bound.
+    #[serde(with = "le")]
+    pub until: i64,
 }
 
 /// By what results are ordered.
@@ -90,7 +96,7 @@ pub enum Padding {
     /// To a power of two.
     PowerOfTwo,
     /// To this number always; further results are left out.
-    Fixed(u32),
+    Fixed(#[serde(with = "le")] u32),
 }
 
 impl Padding {
@@ -131,27 +137,26 @@ pub struct Search {
     /// By what they are ordered.
     pub ranking: Ranking,
     /// How many of the keywords, from the first, count for that.
+    #[serde(with = "le")]
     pub ranked: u16,
     /// How many of them at most; 0 is all of them, or [`TOP_MAX`] of a ranked search.
+    #[serde(with = "le")]
     pub top: u32,
     /// To how many the answer is filled up. The collection may ask for more.
     pub padding: Padding,
 }
 
 impl Search {
-    /// How many operands wait at once, at most, while it is evaluated; none if it cannot be. What is wrong then, clients find out
-    /// themselves.
+    /// How many operands wait at once, at most, while it is evaluated; none if it cannot be. What is wrong then, and what says nothing in it,
+    /// clients find out themselves.
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
-        let top_max = if self.ranking == Ranking::None { u32::MAX } else { TOP_MAX };
+        let is_short = |step: &Step| !matches!(step, Step::Phrase(words) if words.len() > PHRASE_MAX);
         let fits = self.formula.len() <= STEPS_MAX
-            && self.formula.iter().all(|step| self.has(step))
+            && self.formula.iter().all(is_short)
             && self.keywords.len() <= KEYWORDS_MAX
             && self.keywords.iter().collect::<HashSet<_>>().len() == self.keywords.len()
-            && usize::from(self.ranked) <= self.keywords.len()
             && self.filters.len() <= FILTERS_MAX
-            && self.filters.iter().all(|filter| self.holds(filter))
-            && self.top <= top_max
             && self.padding.is_bounded();
         let (mut waiting, mut depth) = (0, 0);
         for step in &self.formula {
@@ -164,31 +169,6 @@ impl Search {
             depth = depth.max(waiting);
         }
         (fits && waiting == 1 && depth <= DEPTH_MAX).then_some(depth)
-    }
-
-    fn lists(&self, keyword: u16) -> bool {
-        usize::from(keyword) < self.keywords.len()
-    }
-
-    /// Whether what a step names is there.
-    fn has(&self, step: &Step) -> bool {
-        match step {
-            Step::Keyword(keyword) => self.lists(*keyword),
-            Step::Phrase(words) => {
-                words.first().is_some_and(|(_, distance)| *distance == 0)
-                    && words.len() <= PHRASE_MAX
-                    && words.iter().all(|word| self.lists(word.0))
-            }
-            Step::All | Step::Not | Step::And | Step::Or => true,
-        }
-    }
-
-    pub(super) fn holds(&self, filter: &Filter) -> bool {
-        match filter {
-            Filter::Frequency { keyword, at_least } => *at_least > 0 && self.lists(*keyword),
-            Filter::Range { field, .. } => usize::from(*field) < FIELDS_MAX,
-            Filter::Visibility(_) | Filter::Length(_) => true,
-        }
     }
 }
 

@@ -4,11 +4,8 @@ use super::{DocumentName, FIELDS_MAX, KeywordHash};
 use postcard::fixint::le;
 use serde::{Deserialize, Serialize};
 
-/// Most pairs in one call.
-pub const PAIRS_MAX: usize = 32_768;
-
-/// Most documents in one call.
-pub const DOCUMENTS_MAX: usize = 2048;
+#[cfg(feature = "bisen-client")]
+pub use super::client::{DOCUMENTS_MAX, PAIRS_MAX};
 
 /// Bytes of a pair's metadata.
 pub const METADATA_BYTES: usize = 12;
@@ -120,7 +117,7 @@ pub struct Facts {
     /// The group that may see it: 0 is everybody who may search the collection.
     #[serde(with = "le")]
     pub visibility: u32,
-    /// Its declared fields. Those beyond the collection's number of fields are ignored.
+    /// Its declared fields. Those beyond the collection's number of fields say nothing.
     pub fields: [Field; FIELDS_MAX],
 }
 
@@ -168,15 +165,4 @@ pub struct Update {
     pub documents: Vec<DocumentChange>,
     /// Its pairs.
     pub pairs: Vec<Pair>,
-}
-
-impl Update {
-    /// Whether it is within bounds: for what came from elsewhere.
-    #[must_use]
-    pub fn is_bounded(&self) -> bool {
-        let documents = self.documents.len();
-        documents <= DOCUMENTS_MAX
-            && self.pairs.len() <= PAIRS_MAX
-            && self.pairs.iter().all(|pair| (pair.slot as usize) < documents)
-    }
 }

@@ -56,7 +56,7 @@ fn put(collection: &mut Collection<'_, Oracle>, documents: &[(&str, i64, String)
 #[test]
 fn ranges_of_the_whole_query_are_filters_and_others_are_refused() {
     let filters = |query: &str| asked(query).unwrap().filters;
-    let size = |from, until| Filter::Range { field: 1, from, until };
+    let size = |from, until| Filter::field(1, from, until);
     assert_eq!(filters("whale size:>=5 (ship size:<9)"), [size(5, i64::MAX), size(i64::MIN, 8)]);
     assert_eq!(filters("whale NOT size:>5"), [size(i64::MIN, 5)]);
     assert_eq!(asked("size:1..2").unwrap().formula, [Step::All]);

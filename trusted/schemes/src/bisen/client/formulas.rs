@@ -1,8 +1,9 @@
 //! Formulas as a client looks at them before it asks: what is wrong with one, and which of its keywords count for ranking. The enclave
-//! checks what it is asked and says no more than that it will not do.
+//! refuses what it cannot evaluate, and says no more than that.
 
+use crate::bisen::FIELDS_MAX;
 use crate::bisen::query::{
-    DEPTH_MAX, FILTERS_MAX, Filter, KEYWORDS_MAX, PHRASE_MAX, Ranking, STEPS_MAX, Search, Step, TOP_MAX,
+    Attribute, DEPTH_MAX, FILTERS_MAX, KEYWORDS_MAX, PHRASE_MAX, Ranking, STEPS_MAX, Search, Step, TOP_MAX,
 };
 use std::collections::HashSet;
 
@@ -45,7 +46,11 @@ impl Search {
             && self.keywords.len() <= KEYWORDS_MAX
             && self.filters.len() <= FILTERS_MAX
             && self.top <= top_max;
-        let fit = self.filters.iter().all(|filter| self.holds(filter));
+        let fit = self.filters.iter().all(|filter| match filter.of {
+            Attribute::Field(field) => usize::from(field) < FIELDS_MAX,
+            Attribute::Frequency(keyword) => filter.from > 0 && usize::from(keyword) < self.keywords.len(),
+            Attribute::Visibility | Attribute::Length => true,
+        });
         if !(bounded && fit && self.padding.is_bounded()) {
             return Err(end(MalformedWhy::Bound));
         }
@@ -75,7 +80,7 @@ impl Search {
             Step::Keyword(keyword) if !listed(*keyword) => Err(MalformedWhy::Keyword),
             Step::Phrase(words) if !words.iter().all(|word| listed(word.0)) => Err(MalformedWhy::Keyword),
             Step::Phrase(words)
-                if words.len() > PHRASE_MAX || words.first().is_none_or(|(_, distance)| *distance != 0) =>
+                if words.len() > PHRASE_MAX || words.first().is_none_or(|word| word.1 != 0) =>
             {
                 Err(MalformedWhy::Phrase)
             }
@@ -103,12 +108,12 @@ impl Search {
         for step in &mut self.formula {
             match step {
                 Step::Keyword(keyword) => renamed(keyword),
-                Step::Phrase(words) => words.iter_mut().for_each(|(keyword, _)| renamed(keyword)),
+                Step::Phrase(words) => words.iter_mut().for_each(|word| renamed(&mut word.0)),
                 Step::All | Step::Not | Step::And | Step::Or => {}
             }
         }
         for filter in &mut self.filters {
-            if let Filter::Frequency { keyword, .. } = filter {
+            if let Attribute::Frequency(keyword) = &mut filter.of {
                 renamed(keyword);
             }
         }
@@ -128,7 +133,7 @@ impl Search {
             let Some(sign) = signs.pop() else { break };
             match step {
                 Step::Keyword(keyword) => mark(*keyword, sign),
-                Step::Phrase(words) => words.iter().for_each(|(keyword, _)| mark(*keyword, sign)),
+                Step::Phrase(words) => words.iter().for_each(|word| mark(word.0, sign)),
                 Step::All => {}
                 Step::Not => signs.push(!sign),
                 Step::And | Step::Or => signs.extend([sign, sign]),
@@ -143,7 +148,7 @@ impl Search {
 mod tests {
     use super::*;
     use crate::bisen::KeywordHash;
-    use crate::bisen::query::Padding;
+    use crate::bisen::query::{Filter, Padding, PhraseWord};
 
     fn search(formula: Vec<Step>) -> Search {
         let keywords = (0..3).map(|keyword| KeywordHash([keyword; 16])).collect();
@@ -169,10 +174,10 @@ mod tests {
             (Ok(()), Some(2), vec![true, false, true])
         );
         let mut filtered = asked.clone();
-        filtered.filters = vec![Filter::Frequency { keyword: 1, at_least: 2 }];
+        filtered.filters = vec![Filter::frequency(1, 2)];
         let ranked = filtered.ranked_by(Ranking::TfIdf);
         assert_eq!((ranked.ranked, ranked.are_ranked()), (2, vec![true, true, false]));
-        assert_eq!(ranked.filters, [Filter::Frequency { keyword: 2, at_least: 2 }]);
+        assert_eq!(ranked.filters, [Filter::frequency(2, 2)]);
         let words = |search: &Search| -> Vec<KeywordHash> {
             let places = search.formula.iter().filter_map(|step| match step {
                 Step::Keyword(keyword) => Some(search.keywords[usize::from(*keyword)]),
@@ -181,32 +186,45 @@ mod tests {
             places.collect()
         };
         assert_eq!(words(&ranked), words(&asked));
-        let phrase = vec![Step::Phrase(vec![(0, 0), (2, 1)]), Step::Not, Step::All, Step::And];
+        let phrase =
+            vec![Step::Phrase(vec![PhraseWord(0, 0), PhraseWord(2, 1)]), Step::Not, Step::All, Step::And];
         assert_eq!(search(phrase).are_ranked(), vec![false; 3]);
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_place() {
         let at = |formula: Vec<Step>| {
-            let search = search(formula);
-            assert_eq!(search.depth(), None, "the enclave would take it");
-            let wrong = search.check().unwrap_err();
+            let wrong = search(formula).check().unwrap_err();
             (wrong.step, wrong.why)
         };
+        let long = vec![PhraseWord(0, 0); PHRASE_MAX + 1];
+        assert_eq!(at(vec![Step::Phrase(long.clone())]), (0, MalformedWhy::Phrase));
+        for formula in [
+            vec![],
+            vec![Step::All, Step::All],
+            vec![Step::All, Step::And],
+            vec![Step::Not],
+            vec![Step::Phrase(long)],
+            vec![Step::All; DEPTH_MAX + 1],
+            vec![Step::All; STEPS_MAX + 1],
+        ] {
+            assert_eq!(search(formula).depth(), None, "the enclave would take it");
+        }
         assert_eq!(at(vec![]), (0, MalformedWhy::End));
         assert_eq!(at(vec![Step::All, Step::All]), (2, MalformedWhy::End));
         assert_eq!(at(vec![Step::All, Step::And]), (1, MalformedWhy::Operand));
         assert_eq!(at(vec![Step::Not]), (0, MalformedWhy::Operand));
         assert_eq!(at(vec![Step::Keyword(3)]), (0, MalformedWhy::Keyword));
-        assert_eq!(at(vec![Step::All, Step::Phrase(vec![(7, 0)])]), (1, MalformedWhy::Keyword));
+        assert_eq!(at(vec![Step::All, Step::Phrase(vec![PhraseWord(7, 0)])]), (1, MalformedWhy::Keyword));
         assert_eq!(at(vec![Step::Phrase(vec![])]), (0, MalformedWhy::Phrase));
-        assert_eq!(at(vec![Step::Phrase(vec![(0, 1)])]), (0, MalformedWhy::Phrase));
+        assert_eq!(at(vec![Step::Phrase(vec![PhraseWord(0, 1)])]), (0, MalformedWhy::Phrase));
         assert_eq!(at(vec![Step::All; DEPTH_MAX + 1]), (DEPTH_MAX as u32, MalformedWhy::Depth));
         let steps = vec![Step::All; STEPS_MAX + 1];
         assert_eq!(at(steps), (STEPS_MAX as u32 + 1, MalformedWhy::Bound));
-        let filters = vec![Filter::Range { field: 4, from: 0, until: 0 }];
-        let bad = Search { filters, ..search(vec![Step::All]) };
-        assert_eq!((bad.check().unwrap_err().why, bad.depth()), (MalformedWhy::Bound, None));
+        for filter in [Filter::field(4, 0, 0), Filter::frequency(0, 0), Filter::frequency(3, 1)] {
+            let bad = Search { filters: vec![filter], ..search(vec![Step::All]) };
+            assert_eq!(bad.check().unwrap_err().why, MalformedWhy::Bound);
+        }
         let bad = Search { padding: Padding::Fixed(0), ..search(vec![Step::All]) };
         assert_eq!((bad.check().unwrap_err().why, bad.depth()), (MalformedWhy::Bound, None));
     }

@@ -2,7 +2,7 @@
 
 use super::super::COLLECTION_NAME_BYTES_MAX;
 use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, STEP_BYTES, Settings};
-use super::super::query::{FILTERS_MAX, Filter, PHRASE_MAX, STEPS_MAX, Step};
+use super::super::query::{FILTERS_MAX, Filter, PHRASE_MAX, PhraseWord, STEPS_MAX, Step};
 use super::super::update::{Field, POSITION_MAX};
 use super::*;
 use arras_protocol::Blob;
@@ -151,11 +151,11 @@ fn what_takes_much_more_memory_than_bytes_is_not_read() {
     let read = |formula: Vec<Step>| {
         let mut search = Search::new(1);
         search.keywords = (0..=255).map(|keyword| KeywordHash([keyword; 16])).collect();
-        search.filters = vec![Filter::Length(1); FILTERS_MAX];
+        search.filters = vec![Filter::length(1); FILTERS_MAX];
         search.formula = formula;
         Ask::decode(&Ask { number: 1, request: Request::Search(search) }.encode()).is_ok()
     };
-    assert!(read(vec![Step::Phrase(vec![(0, 0); PHRASE_MAX]); STEPS_MAX]));
+    assert!(read(vec![Step::Phrase(vec![PhraseWord(0, 0); PHRASE_MAX]); STEPS_MAX]));
     assert!(read(vec![Step::All; STEPS_MAX]));
     assert!(!read(vec![Step::All; 700_000]));
 }

@@ -15,7 +15,6 @@ impl Display for Refused {
         match self {
             Self::NotAllowed => f.write_str("no such collection, or no right to do that with it"),
             Self::Formula => f.write_str("the formula cannot be evaluated, or is out of bounds"),
-            Self::Field(field) => write!(f, "the collection has no field {field}"),
             Self::Document(slot) => write!(f, "document {slot} of the update is not there, or comes twice"),
             Self::Bound => f.write_str(
                 "a name, a profile, an update, a list or a setting is too long or out of bounds, or there are as many rights, collections or documents as there may be",
