@@ -42,7 +42,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
 fn given_away(to: &str) -> String {
     let page = include_str!("../../../../docs/mope.md");
     let script = page.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    script.replace("OWNER TO app", &format!("OWNER TO {to}"))
+    script.replace("TO app", &format!("TO {to}"))
 }
 
 #[tokio::test]
