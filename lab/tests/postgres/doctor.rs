@@ -153,6 +153,62 @@ async fn what_is_well_is_found_well_and_what_is_damaged_is_named() {
     assert!(well && said.contains("not there yet"), "{said}");
 }
 
+const STAFF: &str = r#"
+[tables."public.people"]
+name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
+[tables."public.pay"]
+salary = { id = "5f0c9d3e21b7a846", type = "integer", operations = ["equality", "order"] }
+grade = { id = "2b9df01c55a3e780", type = "integer", operations = ["order"] }
+[tables."public.taxed"]
+rate = { id = "3e1f5b6c7d809a2b", type = "integer", operations = ["order"] }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_an_owner_who_has_not_the_rights_is_told_once_and_the_others_are_read() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", STAFF);
+    let client = connect(&proxy.uri("postgres")).await;
+    let made = "CREATE TABLE people (id int, name text); CREATE TABLE pay (id int, salary int, grade int); \
+                CREATE TABLE taxed (id int, rate int); INSERT INTO people VALUES (1, 'a'), (2, 'b'); \
+                INSERT INTO pay VALUES (1, 2, 3); INSERT INTO taxed VALUES (1, 2), (2, 3), (3, 4)";
+    client.batch_execute(made).await.unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("CREATE ROLE mallory LOGIN; ALTER TABLE pay OWNER TO mallory").await.unwrap();
+    let (well, said) = tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
+    assert!(!well);
+    assert_eq!(said.matches("public.pay stores labels and belongs to mallory").count(), 1, "{said}");
+    for line in
+        ["table public.people: 2 rows open", "table public.taxed: 3 rows open", "taxed.rate: 3 values: tree"]
+    {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_table_is_looked_at() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("CREATE DATABASE other").await.unwrap();
+    let kept = connect(&server.uri("other")).await;
+    kept.batch_execute("CREATE TABLE people (id int, name bytea, \"name$eq\" bytea)").await.unwrap();
+    let port = server.port();
+    let far = format!(
+        "CREATE EXTENSION postgres_fdw; \
+         CREATE SERVER other FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{port}', dbname 'other'); \
+         CREATE USER MAPPING FOR postgres SERVER other OPTIONS (user 'postgres'); \
+         CREATE FOREIGN TABLE people (id int, name bytea, \"name$eq\" bytea) SERVER other"
+    );
+    direct.batch_execute(&far).await.unwrap();
+    let schema = "[tables.\"public.people\"]\nname = { id = \"91b6c0d2ee4f7a35\", type = \"text\", operations = [\"equality\"] }\n";
+    let proxy = Dev::start(&server, "postgres", schema);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("INSERT INTO people VALUES (1, 'a'), (2, 'b')").await.unwrap();
+    let checks: i64 = direct.query_one("SELECT count(*) FROM arras.column_check", &[]).await.unwrap().get(0);
+    assert_eq!(checks, 1, "it was looked at when the proxy started");
+    let (well, said) = tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
+    assert!(well && said.contains("2 rows open"), "{said}");
+}
+
 /// Waits until nobody else is connected: a database that is in use is no template.
 async fn until_alone(admin: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'";

@@ -38,6 +38,38 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 10 })));
 }
 
+/// What the documentation has an administrator run.
+fn given_away(to: &str) -> String {
+    let page = include_str!("../../../../docs/mope.md");
+    let script = page.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    script.replace("TO app", &format!("TO {to}"))
+}
+
+#[tokio::test]
+async fn an_installation_is_given_to_another_role() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(server.port(), "postgres").await;
+    direct.batch_execute("CREATE ROLE keeper LOGIN; GRANT CREATE ON SCHEMA public TO keeper").await.unwrap();
+    let mut before = Connections::new(settings(&server)).open().await.unwrap();
+    install(&mut before).await.unwrap();
+    before.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
+    // So that all is made anew.
+    before.batch_execute("UPDATE arras.installation SET version = 9").await.unwrap();
+    let mut as_keeper = settings(&server);
+    as_keeper.login.user("keeper");
+    let mut keeper = Connections::new(as_keeper).open().await.unwrap();
+    let refused = install(&mut keeper).await.unwrap_err().to_string();
+    assert!(refused.contains("belongs to postgres") && refused.contains("docs/mope.md"), "{refused}");
+    direct.batch_execute(&given_away("keeper")).await.unwrap();
+    assert_eq!(install(&mut keeper).await.unwrap(), 9);
+    keeper.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
+    let column = Column::from(COLUMN);
+    register(&keeper, column, Protocol::Stope).await.unwrap();
+    let owner = connect(server.port(), "keeper").await;
+    owner.batch_execute("CREATE TABLE own (l bigint)").await.unwrap();
+    store_in(&owner, column, "own", "l").await.unwrap();
+}
+
 #[tokio::test]
 async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() {
     let server = PrivatePostgres::start().unwrap();

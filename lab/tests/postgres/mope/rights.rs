@@ -1,11 +1,14 @@
 //! Whose code runs with the rights of the proxy's role: nobody's who does not have them.
 
-use super::world::{Model, World, connect, settings, spread};
+use super::world::{COLUMN, Model, World, connect, settings, spread};
 use crate::dev::Dev;
 use arras_lab::private_postgres::PrivatePostgres;
-use arras_postgres::mope::{Connections, Examination, Protocol, Reach, install, store_in};
+use arras_postgres::mope::{
+    Column, Connections, Examination, Protocol, Reach, TreeTables, install, register, store_in,
+};
 use arras_protocol::ChannelError;
 use arras_protocol::mope::TreeStore;
+use std::sync::Arc;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
@@ -181,6 +184,72 @@ async fn a_search_path_gets_no_rights_of_the_proxys_role() {
     let looked = examination.contradictions().await;
     assert_eq!(gained(&direct).await, NOTHING);
     assert_eq!(looked.unwrap(), Vec::<String>::new());
+}
+
+/// Nor by the role that its sessions begin with, which code that runs as it may leave for the role that logged in.
+#[tokio::test]
+async fn a_role_of_the_databases_sessions_gets_no_rights_of_the_proxys_role() {
+    let server = PrivatePostgres::start().unwrap();
+    let mallory = mallory(&server).await;
+    let direct = connect(server.port(), "postgres").await;
+    direct.batch_execute("ALTER DATABASE postgres OWNER TO mallory").await.unwrap();
+    let given = "ALTER DATABASE postgres SET role = mallory; CREATE TABLE m (l bigint); \
+                 CREATE FUNCTION back() RETURNS trigger LANGUAGE plpgsql AS \
+                 $$ BEGIN PERFORM pg_catalog.set_config('role', 'none', false); PERFORM public.note(); RETURN NEW; END $$; \
+                 CREATE TRIGGER m BEFORE UPDATE ON m FOR EACH ROW EXECUTE FUNCTION back()";
+    mallory.batch_execute(given).await.unwrap();
+    let connections = Arc::new(Connections::new(settings(&server)));
+    let mut client = connections.open().await.unwrap();
+    install(&mut client).await.unwrap();
+    let column = Column::from(COLUMN);
+    register(&client, column, Protocol::Mope).await.unwrap();
+    let named = store_in(&mallory, column, "m", "l").await;
+    let tables = TreeTables::new(connections, column);
+    let mut model = Model::store(&tables, &[("a", 10), ("b", 11)]).await;
+    mallory.execute("INSERT INTO m (l) VALUES ($1)", &[&from_least(&model)]).await.unwrap();
+    assert!(tables.commit(model.change(vec![spread(10, 20, 15, 1)], &[], &[])).await.unwrap());
+    assert_eq!(gained(&direct).await, NOTHING);
+    assert_eq!(named.unwrap_err().code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+}
+
+/// A role that the one that logs in was told to be is the proxy's.
+#[tokio::test]
+async fn a_role_of_the_login_is_the_proxys_role() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(server.port(), "postgres").await;
+    let roles = "CREATE ROLE owner; CREATE ROLE rotated LOGIN IN ROLE owner; ALTER ROLE rotated SET role = owner; \
+                 GRANT CREATE ON DATABASE postgres TO owner; GRANT CREATE ON SCHEMA public TO owner";
+    direct.batch_execute(roles).await.unwrap();
+    let mut settings = settings(&server);
+    settings.login.user("rotated");
+    let mut client = Connections::new(settings).open().await.unwrap();
+    install(&mut client).await.unwrap();
+    let column = Column::from(COLUMN);
+    register(&client, column, Protocol::Stope).await.unwrap();
+    let rotated = connect(server.port(), "rotated").await;
+    rotated.batch_execute("CREATE TABLE own (l bigint)").await.unwrap();
+    store_in(&rotated, column, "own", "l").await.unwrap();
+}
+
+/// Tables of other databases store labels, too.
+#[tokio::test]
+async fn labels_of_a_foreign_table_change_and_are_looked_at() {
+    let world = World::new(Protocol::Mope).await;
+    let direct = world.application().await;
+    let port = world.server.port();
+    let far = format!(
+        "CREATE EXTENSION postgres_fdw; CREATE TABLE kept (l bigint); CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw \
+         OPTIONS (host '127.0.0.1', port '{port}', dbname 'postgres'); \
+         CREATE USER MAPPING FOR postgres SERVER here OPTIONS (user 'postgres'); \
+         CREATE FOREIGN TABLE far (l bigint) SERVER here OPTIONS (table_name 'kept')"
+    );
+    direct.batch_execute(&far).await.unwrap();
+    store_in(&direct, world.column, "far", "l").await.unwrap();
+    let mut model = Model::store(&world.tables(), &[("a", 10), ("b", 11)]).await;
+    direct.execute("INSERT INTO kept VALUES ($1)", &[&from_least(&model)]).await.unwrap();
+    change_and_look(&world, &mut model).await.unwrap();
+    let kept: i64 = direct.query_one("SELECT l FROM kept", &[]).await.unwrap().get(0);
+    assert_eq!(kept, from_least(&model));
 }
 
 /// Nor does who makes the schema before the proxy does.

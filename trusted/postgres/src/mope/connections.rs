@@ -66,12 +66,17 @@ const COMMIT: &str = "SELECT arras.mope_commit($1, $2, $3, $4, $5, $6, $7, $8, $
 /// Whatever the database's defaults are: a statement sees what was committed before it, all rows or an error, waits for a
 /// lock as long as the function says, and what is acknowledged outlives a crash of the database, since the proxy remembers it.
 /// Names and operators are PostgreSQL's own, whoever else may set a path or create in a schema on it; the path that there was is remembered for
-/// the triggers of applications.
+/// the triggers of applications. A role that the database's owner has all sessions begin with is left: code of its members would take it for
+/// the proxy's, and go back to the role that logged in. One that the login's own settings name stays.
 const PREPARE: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
                        SET lock_timeout = 0; SET statement_timeout = 0; SET idle_session_timeout = 0; \
                        SET synchronous_commit = on; \
                        SELECT pg_catalog.set_config('arras.search_path', pg_catalog.current_setting('search_path'), false); \
-                       SET search_path = pg_catalog, pg_temp";
+                       SET search_path = pg_catalog, pg_temp; \
+                       SELECT set_config('role', 'none', false) WHERE NOT EXISTS (SELECT FROM pg_db_role_setting s \
+                       JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) AS c (setting) WHERE r.rolname = session_user \
+                       AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) \
+                       AND c.setting LIKE 'role=%')";
 
 /// Both connections; made when they are first needed, and anew when they are lost.
 pub struct Connections {

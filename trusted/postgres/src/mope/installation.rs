@@ -51,6 +51,12 @@ pub enum InstallError {
     /// It, or something in it, is a role's that has not the rights of the proxy's.
     #[error("{}", strangers::refusal(.0))]
     Owner(String),
+    /// It, or something in it, is a role's whose rights the proxy's has not.
+    #[error(
+        "the schema arras, or something in it, belongs to {0}, whose rights the proxy's role has not: let the proxy log in as {0}, \
+         or give it to the proxy's role, as docs/mope.md says (\"Whose code runs as the proxy's role\")"
+    )]
+    Rights(String),
     /// PostgreSQL refused, or cannot be reached.
     #[error("tables and functions cannot be made: {}", describe(.0))]
     Database(#[from] Error),
@@ -98,6 +104,9 @@ pub async fn install(client: &mut Client) -> Result<usize, InstallError> {
     transaction.batch_execute(INSTALL_LOCK).await?;
     if let Some(owner) = strangers::of_schema(&transaction).await? {
         return Err(InstallError::Owner(owner));
+    }
+    if let Some(owner) = strangers::out_of_reach(&transaction).await? {
+        return Err(InstallError::Rights(owner));
     }
     let found = match there(&transaction).await? {
         Some(found) => found,

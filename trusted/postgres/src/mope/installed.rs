@@ -71,7 +71,18 @@ pub async fn lacking(snapshot: &Snapshot, stored: &[Stored]) -> Result<Option<Ve
         ));
     }
     places(snapshot, stored, &mut wrong).await?;
-    for Stored { place: [schema, table, _], .. } in stored {
+    Ok(Some(wrong))
+}
+
+/// The tables that store labels and belong to roles that have not the rights of the proxy's: one line each, with what to do.
+///
+/// # Errors
+/// [`ChannelError`].
+pub async fn not_trusted(snapshot: &Snapshot, stored: &[Stored]) -> Result<Vec<String>, ChannelError> {
+    let mut wrong = Vec::new();
+    let tables: BTreeSet<_> =
+        stored.iter().map(|Stored { place: [schema, table, _], .. }| (schema, table)).collect();
+    for (schema, table) in tables {
         let relation = format!("{}.{}", quoted(schema), quoted(table));
         let asked = strangers::of_table(&snapshot.client, &relation).await;
         if let Some(owner) = asked.map_err(|error| failure(&error))? {
@@ -81,7 +92,7 @@ pub async fn lacking(snapshot: &Snapshot, stored: &[Stored]) -> Result<Option<Ve
             ));
         }
     }
-    Ok(Some(wrong))
+    Ok(wrong)
 }
 
 /// The only value of a statement's only row.

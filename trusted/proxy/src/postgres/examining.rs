@@ -132,6 +132,15 @@ impl Examining {
         mope::lacking(&self.snapshot, &examined::stored(catalog)).await.map_err(|error| failed(&error))
     }
 
+    /// The tables whose labels are not changed, for their owners' sake.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub(crate) async fn not_trusted(&self, catalog: &Catalog) -> Result<Vec<String>, Failure> {
+        let asked = mope::not_trusted(&self.snapshot, &examined::stored(catalog)).await;
+        asked.map_err(|error| failed(&error))
+    }
+
     /// How the database stands to the proxy's record of how far it had come; none if it was not set back and the proxy has no
     /// record, or none is installed.
     ///

@@ -520,6 +520,11 @@ BEGIN
             RETURN NEXT format('%s has no column %I, which is said to store labels', place.relation, place.attribute);
             CONTINUE;
         END IF;
+        IF arras.stranger(place.relation) IS NOT NULL THEN
+            RETURN NEXT format('%s belongs to %s, who has not the rights of the role that looks: its labels are not looked at',
+                place.relation, arras.stranger(place.relation));
+            CONTINUE;
+        END IF;
         PERFORM arras.trusted_table(place.relation, 'ACCESS SHARE');
         EXECUTE format('SELECT count(*) FROM %1$s t WHERE t.%2$I IS NOT NULL AND NOT EXISTS'
             ' (SELECT FROM arras.mope_entry e WHERE e.column_id = $1 AND e.label = t.%2$I)', place.relation, place.attribute)

@@ -11,7 +11,13 @@ DECLARE
     place text := relation::regclass::text;
 BEGIN
     PERFORM arras.check_owners(relation);
-    EXECUTE format('LOCK TABLE %s IN %s MODE', place, lock_mode);
+    IF EXISTS (SELECT FROM pg_catalog.pg_class r WHERE r.oid = relation AND r.relkind = 'f') THEN
+        -- LOCK has no foreign tables; a statement that is analysed, and neither planned nor run, locks what it names.
+        EXECUTE format('PREPARE arras_locked AS SELECT FROM %s', place);
+        DEALLOCATE arras_locked;
+    ELSE
+        EXECUTE format('LOCK TABLE %s IN %s MODE', place, lock_mode);
+    END IF;
     -- A schema is renamed whatever locks there are on its tables, but not where its row is locked, which only a superuser may do.
     IF has_table_privilege('pg_catalog.pg_namespace', 'UPDATE') AND current_setting('transaction_read_only') = 'off' THEN
         PERFORM FROM pg_catalog.pg_namespace n WHERE n.oid = (SELECT r.relnamespace FROM pg_catalog.pg_class r WHERE r.oid = relation)

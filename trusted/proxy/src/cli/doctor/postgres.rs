@@ -44,6 +44,14 @@ pub(super) async fn check(postgres: &Postgres, keyring: &Keyring, deep: bool, re
     if !is_installed(&examining, &catalog, report).await {
         return;
     }
+    match examining.not_trusted(&catalog).await {
+        Ok(tables) => tables.into_iter().for_each(|line| {
+            report.add::<()>("owners of tables", Err(Failure::Check(line)));
+        }),
+        Err(error) => {
+            report.add::<()>("owners of tables", Err(error));
+        }
+    }
     let marked = examining.mark().map(|mark| {
         let seen = mark.map(|mark| format!("mark {mark} of this proxy, not set back"));
         ((), seen.unwrap_or_else(|| "not seen by this proxy yet".into()))
