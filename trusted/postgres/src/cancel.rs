@@ -76,10 +76,12 @@ impl Cancellable {
     pub(crate) fn cancel(&self, shown: Key) -> Option<Request> {
         let (upstream, doing) = self.lock().get(&shown).cloned()?;
         // Whoever does nothing now has nothing cancelled.
-        let work = locked(&doing).clone();
-        if let Some(work) = &work {
+        let doing = locked(&doing);
+        if let Some(work) = &*doing {
+            // Under the lock: work that ends now has been asked, or is not the one that is.
             work.asked.store(true, Ordering::SeqCst);
         }
+        let work = doing.clone();
         Some(Request { upstream, work })
     }
 
