@@ -68,10 +68,10 @@ async fn out(client: &Client, statement: &str) -> Result<Vec<u8>, String> {
     Ok(parts.concat())
 }
 
-/// SQLSTATE, and where it was.
+/// SQLSTATE, message, and where it was.
 fn said(error: tokio_postgres::Error) -> String {
     let error = error.as_db_error().unwrap_or_else(|| panic!("{error:?}"));
-    format!("{} {:?}", error.code().code(), error.where_())
+    format!("{} {} {:?}", error.code().code(), error.message(), error.where_())
 }
 
 /// Sends a stream in pieces of so many bytes.
@@ -181,7 +181,17 @@ async fn a_stream_that_is_none_is_refused_as_in_plaintext() {
         [&ended[..], &[0xff, 0xff]].concat(),
         Vec::new(),
         good[..9].to_vec(),
+        good[..11].to_vec(),
+        good[..13].to_vec(),
         good[..17].to_vec(),
+        [&good[..15], &[0xff, 0xff, 0xff, 0xff]].concat(),
+        [&good[..15], &[0, 0, 0, 8, 1, 2, 3]].concat(),
+        [&good[..15], &[0, 0, 0, 3, 1, 2, 3], &good[19..]].concat(),
+        stream(&[&[row[0], row[1], Some(b"caf\xe9 noir"), row[3]]]),
+        stream(&[&[row[0], row[1], Some(b"\xf0\x9f\x98"), row[3]]]),
+        stream(&[row, &[row[0]; 5]]),
+        [&good[..], &[0, 4, 0, 0]].concat(),
+        [&good[..19], &[0xff, 0xfe]].concat(),
         good[..good.len() - 3].to_vec(),
         b"1\t5\ta text\tnote\n".to_vec(),
         flagged(1 << 16),

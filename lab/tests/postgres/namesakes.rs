@@ -130,3 +130,84 @@ async fn a_name_that_means_something_else_is_no_declared_one() {
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
+
+/// A table that is called as a declared one is prepared on, and then the declared one is made, and meant.
+const PREPARED: [&str; 15] = [
+    "CREATE SCHEMA other; CREATE TABLE other.accounts (id int, owner text, balance int); SET search_path = other, public",
+    "PREPARE stored AS INSERT INTO accounts (id, owner) VALUES (1, 'secret one')",
+    "PREPARE given (int, text) AS INSERT INTO accounts (id, owner) VALUES ($1, $2)",
+    "PREPARE changed AS UPDATE accounts SET owner = 'secret two' WHERE id = 1",
+    "PREPARE found AS SELECT id FROM accounts WHERE owner = 'secret two'",
+    "EXECUTE stored",
+    "EXECUTE found",
+    "CREATE TABLE public.accounts (id int, owner text, balance int); SET search_path = public",
+    "EXECUTE stored",
+    "EXECUTE given (2, 'secret three')",
+    "EXECUTE changed",
+    "EXECUTE found",
+    "SELECT * FROM accounts ORDER BY id",
+    "SELECT * FROM other.accounts ORDER BY id",
+    "DROP TABLE accounts; DROP TABLE other.accounts; EXECUTE stored",
+];
+
+#[tokio::test]
+async fn a_statement_prepared_on_a_namesake_is_planned_again_when_its_name_means_the_declared_table() {
+    let server = PrivatePostgres::start().unwrap();
+    let admin = connect(&server.uri("postgres")).await;
+    for database in ["plain", "encrypted"] {
+        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+    }
+    let proxy = Dev::start(&server, "encrypted", SCHEMA);
+    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("encrypted")).await);
+    let mut of_protocol = Vec::new();
+    for statement in PREPARED {
+        assert_eq!(said(&encrypted, statement).await, said(&plain, statement).await, "{statement}");
+        if statement.starts_with("CREATE SCHEMA") {
+            for client in [&encrypted, &plain] {
+                let stored =
+                    client.prepare("INSERT INTO accounts (id, owner) VALUES (7, 'secret four')").await;
+                of_protocol.push(stored.unwrap());
+            }
+        }
+        if statement.starts_with("CREATE TABLE") {
+            for (client, stored) in [&encrypted, &plain].into_iter().zip(&of_protocol) {
+                client.execute(stored, &[]).await.unwrap();
+            }
+        }
+        if statement == "SELECT * FROM accounts ORDER BY id" {
+            let direct = connect(&server.uri("encrypted")).await;
+            let bare =
+                "SELECT count(*) FROM public.accounts WHERE owner IS NOT NULL AND \"owner$eq\" IS NULL";
+            assert_eq!(direct.query_one(bare, &[]).await.unwrap().get::<_, i64>(0), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plain_table_does_not_become_a_declared_one() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client
+        .batch_execute("CREATE SCHEMA other; CREATE TABLE other.accounts (id int, owner text)")
+        .await
+        .unwrap();
+    client.batch_execute("CREATE TABLE other.ledger (id int, owner text)").await.unwrap();
+    for statement in [
+        "ALTER TABLE other.accounts SET SCHEMA public; INSERT INTO accounts VALUES (1, 'secret')",
+        "ALTER TABLE IF EXISTS other.accounts SET SCHEMA \"public\"",
+        "ALTER TABLE other.ledger RENAME TO accounts",
+    ] {
+        let error = client.batch_execute(statement).await.expect_err(statement);
+        let code = error.as_db_error().unwrap().code().code();
+        assert!(["0A000", "42601"].contains(&code), "{statement}: {error:?}");
+    }
+    client.batch_execute("CREATE SCHEMA third; ALTER TABLE other.accounts SET SCHEMA third").await.unwrap();
+    client
+        .batch_execute(
+            "ALTER TABLE third.accounts SET SCHEMA other; INSERT INTO other.accounts VALUES (1, 'shown')",
+        )
+        .await
+        .unwrap();
+    assert!(client.query("SELECT FROM public.accounts", &[]).await.is_err(), "none was made");
+}

@@ -175,3 +175,88 @@ async fn views_that_are_made_while_a_session_is_open_are_known_to_it() {
         assert_eq!(answered(&client, statement).await, Err(code.into()), "{statement}");
     }
 }
+
+/// Columns of which one has a default, which the server keeps sealed.
+const OF_DEFAULTS: &str = "CREATE TABLE people (id int PRIMARY KEY, name text, salary int DEFAULT 5, city text); \
+    INSERT INTO people (id) VALUES (1)";
+
+#[tokio::test]
+async fn rows_do_not_go_through_a_view_where_an_encrypted_column_has_a_default() {
+    let (server, _proxy, [_, client]) = both(SCHEMA, OF_DEFAULTS).await;
+    let direct = connect(&server.uri("postgres")).await;
+    client
+        .batch_execute("CREATE VIEW over AS SELECT id, city FROM people; CREATE SCHEMA other")
+        .await
+        .unwrap();
+    client.batch_execute("CREATE VIEW other.above AS SELECT * FROM over WHERE id > 0").await.unwrap();
+    client.batch_execute("CREATE VIEW \"into\" AS SELECT id FROM people").await.unwrap();
+    for statement in [
+        "INSERT INTO over VALUES (2, 'x')",
+        "INSERT INTO public.over (id) VALUES (2) ON CONFLICT DO NOTHING",
+        "INSERT INTO \"over\" AS o SELECT 2, 'x'",
+        "INSERT INTO \"into\" VALUES (2)",
+        "INSERT INTO other.above DEFAULT VALUES",
+        "INSERT INTO postgres.other.above VALUES (2)",
+        "WITH made AS (INSERT INTO over VALUES (2, 'x') RETURNING id) SELECT * FROM made",
+        "PREPARE stored AS INSERT INTO over VALUES (2, 'x')",
+        "EXPLAIN ANALYZE INSERT INTO over VALUES (2, 'x')",
+        "MERGE INTO other.above USING (SELECT 2 AS id) s ON false WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+        "COPY over FROM STDIN",
+        "COPY public.over (id, city) FROM STDIN",
+    ] {
+        let error = client.batch_execute(statement).await.expect_err(statement);
+        let error = error.as_db_error().unwrap();
+        assert!(error.message().contains("gets the default of people.salary"), "{statement}: {error:?}");
+    }
+    let id = client.prepare("INSERT INTO over VALUES ($1, 'x')").await.expect_err("bound");
+    assert_eq!(id.as_db_error().unwrap().code().code(), "0A000");
+    client
+        .batch_execute("UPDATE over SET city = upper('x') || id WHERE id ~~ '1'")
+        .await
+        .expect_err("the server's");
+    for statement in [
+        "UPDATE over SET city = upper('x') || id WHERE city IS NULL",
+        "SELECT upper(city) FROM over WHERE city LIKE 'X%'",
+        "DELETE FROM other.above WHERE id = 7",
+        "INSERT INTO people (id, city) SELECT id + 1, city FROM over",
+        "DROP VIEW \"into\"; ALTER VIEW over RENAME TO beyond; ALTER VIEW beyond RENAME TO over",
+    ] {
+        client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    }
+    let found = client.query("SELECT id FROM people WHERE salary = 5 ORDER BY id", &[]).await.unwrap();
+    assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<i32>>(), [1, 2]);
+    let bare = "SELECT count(*) FROM people WHERE salary IS NOT NULL AND \"salary$ord\" IS NULL";
+    assert_eq!(direct.query_one(bare, &[]).await.unwrap().get::<_, i64>(0), 0);
+    client.batch_execute("ALTER TABLE people ALTER salary DROP DEFAULT").await.unwrap();
+    client.batch_execute("INSERT INTO over VALUES (3, 'y')").await.unwrap();
+    client.batch_execute("ALTER TABLE people ALTER salary SET DEFAULT 6").await.unwrap();
+    client.batch_execute("INSERT INTO over VALUES (4, 'y')").await.expect_err("it has a default again");
+}
+
+#[tokio::test]
+async fn a_view_that_could_not_be_read_is_not_made() {
+    let (_server, _proxy, [plain, client]) = both(SCHEMA, CREATE).await;
+    for statement in [
+        "CREATE VIEW v AS SELECT count(*) FROM (SELECT * FROM people) s",
+        "CREATE VIEW v AS SELECT id FROM (TABLE people) s",
+        "CREATE VIEW v AS WITH s AS (SELECT p.* FROM people p) SELECT id FROM s",
+        "CREATE MATERIALIZED VIEW v AS SELECT EXISTS (SELECT * FROM people) AS any",
+        "CREATE VIEW v AS SELECT p.id FROM people p JOIN people q USING (name)",
+    ] {
+        let error = client.batch_execute(statement).await.expect_err(statement);
+        let error = error.as_db_error().unwrap();
+        assert!(error.message().contains("is encrypted: a view cannot read it"), "{statement}: {error:?}");
+    }
+    for (statement, made) in [
+        (
+            "CREATE TEMPORARY TABLE made AS SELECT count(*) FROM (SELECT * FROM people) s",
+            "SELECT * FROM made",
+        ),
+        ("CREATE VIEW counted AS SELECT count(*) FROM people", "SELECT * FROM counted"),
+    ] {
+        for database in [&plain, &client] {
+            database.batch_execute(statement).await.unwrap();
+        }
+        assert_eq!(answered(&plain, made).await, answered(&client, made).await);
+    }
+}

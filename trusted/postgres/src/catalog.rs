@@ -43,6 +43,8 @@ pub struct Catalog {
     misfits: BTreeMap<(String, String), SqlError>,
     /// Views that read encrypted columns, by schema and name.
     views: BTreeSet<(String, String)>,
+    /// Views over tables whose encrypted columns have defaults, by schema and name, and such a column.
+    filled: BTreeMap<(String, String), String>,
     /// Names of tables and views whose statements are analysed.
     sensitive: Sensitive,
     /// Tables that may have other columns by now.
@@ -113,6 +115,19 @@ impl Catalog {
         let names: Vec<String> = views.iter().map(|(_, name)| name.clone()).collect();
         self.names.extend(names.iter().cloned());
         Self { sensitive: self.sensitive.with(names), views, ..self }
+    }
+
+    /// The catalogue with views over tables whose encrypted columns have defaults.
+    pub(crate) fn with_filled(self, filled: BTreeMap<(String, String), String>) -> Self {
+        let names = filled.keys().map(|(_, name)| name.clone());
+        Self { sensitive: self.sensitive.also_read(names), filled, ..self }
+    }
+
+    /// An encrypted column whose default a row gets that is inserted through the view of that name: PostgreSQL's, a sealed value without
+    /// its terms.
+    pub(crate) fn filled_by_default(&self, schema: Option<&str>, name: &str) -> Option<&str> {
+        let is_it = |(of, view): &(String, String)| view == name && schema.is_none_or(|schema| of == schema);
+        self.filled.iter().find(|(key, _)| is_it(key)).map(|(_, column)| column.as_str())
     }
 
     /// Is there a view of that name that reads encrypted columns? Without a schema a declared table's name means the table.

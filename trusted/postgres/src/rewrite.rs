@@ -13,6 +13,7 @@ mod defined;
 mod edits;
 mod expression;
 mod fh_ope;
+mod filled;
 mod filter;
 mod folded;
 mod foreseen;
@@ -124,6 +125,7 @@ fn plan_one(text: &str, statement: &Lexemes, catalog: &Catalog) -> Result<Action
             .detail("It holds the orders of encrypted columns, which the proxy alone changes.")
             .at(text, statement.bytes(at).start));
     }
+    filled::refused(text, statement, catalog)?;
     match catalog.sensitive().mention(statement) {
         None if catalog.is_shown() => shown::plan(text, statement, catalog),
         None => Ok(Action::Unchanged),

@@ -82,6 +82,8 @@ pub(crate) enum Columns {
     All,
     /// The type of a plain one of a name.
     Type(String),
+    /// None: that the table's name means it where no schema is said, as no declared table of the name is there.
+    Meaning,
 }
 
 /// Columns of a table that a statement takes as they were when it was planned.
@@ -104,6 +106,9 @@ impl Taken {
             Columns::Type(name) => {
                 let stored = |table: &Table| table.column(name).map(|column| column.stored.clone());
                 stored(&self.table) == stored(now)
+            }
+            Columns::Meaning => {
+                catalog.table(None, &self.table.name).is_some_and(|meant| meant.schema == now.schema)
             }
         })
     }

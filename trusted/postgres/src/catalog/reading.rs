@@ -39,6 +39,16 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
     AND m.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
     AND (c.relkind IN ('v', 'm') OR r.ev_action::pg_catalog.text LIKE '%:varattno 0 %' OR a.atttypid = 17 \
     OR a.attname LIKE '%$ord') \
+    UNION ALL SELECT DISTINCT n.nspname::pg_catalog.text, v.relname::pg_catalog.text, c.relname::pg_catalog.text, '', \
+    m.nspname::pg_catalog.text, '', 0 \
+    FROM pg_catalog.pg_class v JOIN pg_catalog.pg_namespace n ON n.oid = v.relnamespace \
+    JOIN pg_catalog.pg_rewrite r ON r.ev_class = v.oid \
+    JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid \
+    AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> v.oid \
+    JOIN pg_catalog.pg_class c ON c.oid = d.refobjid JOIN pg_catalog.pg_namespace m ON m.oid = c.relnamespace \
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.atttypid = 17 AND a.atthasdef AND NOT a.attisdropped \
+    WHERE v.relkind = 'v' AND c.relkind IN ('r', 'p') \
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
     ) AS columns ORDER BY in_schema, in_table, place";
 
 /// Where what is declared is written down for the catalogue's views.
@@ -71,10 +81,14 @@ impl Catalog {
     pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
         let mut of_rows = BTreeSet::new();
-        let mut reads = Vec::new();
+        let (mut reads, mut of_defaults) = (Vec::new(), Vec::new());
         for [schema, table, name, kind, default, generated] in rows {
             if table.is_empty() {
                 of_rows.insert(name);
+                continue;
+            }
+            if kind.is_empty() {
+                of_defaults.push(((schema, table), (default, name)));
                 continue;
             }
             if name.is_empty() {
@@ -105,9 +119,11 @@ impl Catalog {
                 }
             }
         }
+        let filled = filled_by_default(&found, of_defaults, &reads);
         Self { shown, keeps_checks, of_rows, ..Self::new(schema, found) }
             .with_misfits(misfits)
             .with_views_of(views)
+            .with_filled(filled)
     }
 }
 
@@ -138,6 +154,33 @@ fn views_of(schema: &Schema, reads: &[ViewReads]) -> BTreeSet<(String, String)> 
         if views.len() == known {
             return views;
         }
+    }
+}
+
+/// The views over tables whose encrypted columns have defaults, or over other such views, with the column: of views and tables with
+/// defaults of type `bytea` that they read.
+fn filled_by_default(
+    tables: &[Table],
+    views: Vec<((String, String), (String, String))>,
+    reads: &[ViewReads],
+) -> BTreeMap<(String, String), String> {
+    let column_of = |(schema, name): &(String, String)| {
+        let table = tables.iter().find(|table| table.schema == *schema && table.name == *name)?;
+        let is_filled = |column: &&Column| column.default.is_some();
+        let encryptions =
+            table.columns.iter().filter(is_filled).find_map(|column| column.encryption.as_ref());
+        encryptions.map(|encryption| encryption.label.clone())
+    };
+    let mut filled: BTreeMap<(String, String), String> =
+        views.into_iter().filter_map(|(view, table)| Some((view, column_of(&table)?))).collect();
+    loop {
+        let over = |read: &ViewReads| Some((read.view.clone(), filled.get(&read.from)?.clone()));
+        let more: Vec<_> =
+            reads.iter().filter(|read| !filled.contains_key(&read.view)).filter_map(over).collect();
+        if more.is_empty() {
+            return filled;
+        }
+        filled.extend(more);
     }
 }
 
@@ -284,6 +327,38 @@ mod tests {
             assert!(!catalog.is_view(None, name), "{name}");
         }
         assert!(catalog.is_view(Some("other"), "of_view") && !catalog.is_view(Some("public"), "of_view"));
+    }
+
+    #[test]
+    fn views_over_defaults_of_encrypted_columns_are_known() {
+        let schema = "[tables.t]\nc = { id = \"0000000000000001\", type = \"int\" }\n\
+                      d = { id = \"0000000000000002\", type = \"int\" }";
+        let read = |default: &str| {
+            let rows = [
+                ["public", "t", "c", "bytea", "", ""],
+                ["public", "t", "d", "bytea", default, ""],
+                ["public", "t", "photo", "bytea", "'x'::bytea", ""],
+                ["public", "over", "t", "", "public", ""],
+                ["public", "over", "note", "text", "", ""],
+                ["other", "above", "", "public", "over", ""],
+                ["public", "beside", "t", "", "other", ""],
+            ];
+            let rows = rows.map(|row| row.map(str::to_owned));
+            Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), rows)
+        };
+        let catalog = read("'y'::bytea");
+        for (schema, view) in
+            [(None, "over"), (Some("public"), "over"), (Some("other"), "above"), (None, "above")]
+        {
+            assert_eq!(catalog.filled_by_default(schema, view), Some("t.d"), "{view}");
+        }
+        for (schema, view) in [(Some("other"), "over"), (None, "beside"), (None, "t")] {
+            assert_eq!(catalog.filled_by_default(schema, view), None, "{view}");
+        }
+        assert!(
+            !catalog.sensitive().holds("over") && catalog.sensitive().may_be_in("insert into OVER", false)
+        );
+        assert_eq!(read("").filled_by_default(None, "over"), None, "the default of a plain column is none");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl BinaryReader {
     /// 22P04: it does not.
     pub fn finish(&self) -> Result<(), SqlError> {
         match (self.begun, self.held.len()) {
-            (false, _) => Err(self.wrong("COPY file signature not recognized".into())),
+            (false, there) => Err(self.wrong(missing_of_header(there).into())),
             // PostgreSQL takes less than a count for the end, too.
             (true, 0 | 1) => Ok(()),
             (true, _) => {
@@ -120,10 +120,13 @@ impl BinaryReader {
             return Err(self.wrong("unrecognized critical flags in COPY file header".into()));
         }
         let Some(length) = word(SIGNATURE.len() + 4) else { return Ok(None) };
-        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_ROW_BYTES);
-        let Some(length) = length else {
-            return Err(self.wrong("invalid COPY file header (wrong length)".into()));
+        // A length with a sign is none to PostgreSQL.
+        let Some(length) = i32::try_from(length).ok().and_then(|length| usize::try_from(length).ok()) else {
+            return Err(self.wrong("invalid COPY file header (missing length)".into()));
         };
+        if length > MAX_ROW_BYTES {
+            return Err(self.wrong("invalid COPY file header (wrong length)".into()));
+        }
         let end = SIGNATURE.len() + FIXED_BYTES + length;
         Ok((self.held.len() >= end).then_some(end))
     }
@@ -156,7 +159,7 @@ impl BinaryReader {
             };
             if at - start + length > MAX_ROW_BYTES {
                 let text = format!("a row of COPY is longer than the proxy takes ({MAX_ROW_BYTES} bytes)");
-                return Err(SqlError::new("54000", text));
+                return Err(self.placed(SqlError::new("54000", text), Some(place)));
             }
             fields.push(Some(at..at + length));
             at += length;
@@ -174,7 +177,7 @@ impl BinaryReader {
         for (place, (field, kind)) in fields.iter().zip(&self.kinds).enumerate() {
             let bytes = field.clone().and_then(|field| self.held.get(field));
             let read = |bytes: &[u8], kind: ColumnType| {
-                let datum = Datum::from_binary(kind, bytes).map_err(|error| {
+                let datum = from_binary(kind, bytes).map_err(|error| {
                     let column = self.columns.get(place).map_or("", String::as_str);
                     error.context(|| format!("COPY {}, line {}, column {column}", self.table, self.rows))
                 });
@@ -205,11 +208,46 @@ impl BinaryReader {
 
     /// The same of the column of a place.
     fn wrong_at(&self, what: &str, place: Option<usize>) -> SqlError {
-        let Some(column) = place.and_then(|place| self.columns.get(place)) else {
-            return self.wrong(what.to_owned());
-        };
-        SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, what)
-            .context(|| format!("COPY {}, line {}, column {column}", self.table, self.rows + 1))
+        self.placed(SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, what), place)
+    }
+
+    /// An error of the row behind those that were read, with the column of a place.
+    fn placed(&self, error: SqlError, place: Option<usize>) -> SqlError {
+        let column = place.and_then(|place| self.columns.get(place));
+        let column = column.map_or_else(String::new, |column| format!(", column {column}"));
+        error.context(|| format!("COPY {}, line {}{column}", self.table, self.rows + 1))
+    }
+}
+
+/// What is missing of a header of which so many bytes came.
+fn missing_of_header(there: usize) -> &'static str {
+    match there.checked_sub(SIGNATURE.len()) {
+        None => "COPY file signature not recognized",
+        Some(..4) => "invalid COPY file header (missing flags)",
+        Some(4..FIXED_BYTES) => "invalid COPY file header (missing length)",
+        Some(_) => "invalid COPY file header (wrong length)",
+    }
+}
+
+/// A value of a type. What is to be text and is not in UTF-8 is no such text, as PostgreSQL says.
+fn from_binary(kind: ColumnType, bytes: &[u8]) -> Result<Datum, SqlError> {
+    let is_text =
+        matches!(kind, ColumnType::Text | ColumnType::Varchar(_) | ColumnType::Json | ColumnType::Jsonb);
+    match std::str::from_utf8(bytes) {
+        Err(wrong) if is_text => {
+            let rest = bytes.get(wrong.valid_up_to()..).unwrap_or_default();
+            // As many as the first of them says.
+            let shown = match rest.first() {
+                Some(0xc0..=0xdf) => 2,
+                Some(0xe0..=0xef) => 3,
+                Some(0xf0..=0xf7) => 4,
+                _ => 1,
+            };
+            let shown: Vec<String> = rest.iter().take(shown).map(|byte| format!("0x{byte:02x}")).collect();
+            let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+            Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, message))
+        }
+        _ => Datum::from_binary(kind, bytes),
     }
 }
 

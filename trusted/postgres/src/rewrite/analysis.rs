@@ -76,12 +76,16 @@ pub(super) struct Analysis<'a> {
     pub(super) defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
     /// Columns that the statement takes by their places.
     pub(super) layouts: Vec<Taken>,
+    /// Plain tables that are named without a schema as declared ones are which are not there.
+    pub(super) namesakes: Vec<Taken>,
     /// It reads no view wherever it has the name of one: it says which columns a table has.
     pub(super) reads_no_view: bool,
     /// What encrypted columns that are watched are called, by name.
     pub(super) labels: BTreeMap<String, String>,
     /// The first encrypted column that is read, and where.
     pub(super) met: Option<(String, usize)>,
+    /// The first encrypted column that a star stands for, or that `USING` names, and where.
+    pub(super) listed: Option<(String, usize)>,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -132,9 +136,11 @@ impl<'a> Analysis<'a> {
             with_ties: false,
             defaults: BTreeMap::new(),
             layouts: Vec::new(),
+            namesakes: Vec::new(),
             reads_no_view: false,
             labels: BTreeMap::new(),
             met: None,
+            listed: None,
             ordered: BTreeSet::new(),
         }
     }

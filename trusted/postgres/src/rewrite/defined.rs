@@ -63,6 +63,15 @@ const MADE_OF_TABLES: [(&[&str], &str); 9] = [
     (&["create", "domain"], "a domain"),
 ];
 
+/// What keeps a query, or its rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeptBy {
+    /// The query.
+    View,
+    /// Its rows.
+    Table,
+}
+
 pub(super) fn word(lexemes: &Lexemes, at: usize) -> Option<String> {
     match lexemes.token(at) {
         Some(Token::Word(word)) => Some(name_of(word)),
@@ -100,6 +109,7 @@ pub(super) fn means_no_relation(statement: Option<&Statement>, lexemes: &Lexemes
     let mut found = mentions(lexemes, catalog).peekable();
     is_one_of(lexemes, 0, &["create", "alter", "drop"])
         && !has_query
+        && !becomes_declared(lexemes, catalog)
         && found.peek().is_some()
         && found.all(is_other)
 }
@@ -120,6 +130,15 @@ fn is_of_other_schema(lexemes: &Lexemes, catalog: &Catalog, (at, name): (usize, 
     is_there && !is_declared && !catalog.is_view(Some(&schema), name) && catalog.misfit(name).is_none()
 }
 
+/// Is a table moved to a schema in which one of its name is declared?
+fn becomes_declared(lexemes: &Lexemes, catalog: &Catalog) -> bool {
+    let moves = |at: &usize| lexemes.is_word(*at, "set") && lexemes.is_word(at + 1, "schema");
+    let moved_to = (1..lexemes.list.len()).rfind(moves).and_then(|at| word(lexemes, at + 2));
+    let is_declared =
+        |schema: &String, name: String| catalog.schema().tables.contains_key(&(schema.clone(), name));
+    moved_to.is_some_and(|schema| mentions(lexemes, catalog).any(|(_, name)| is_declared(&schema, name)))
+}
+
 /// Can a name only be a column's, or a constraint's, where a table's columns are listed?
 fn is_column(lexemes: &Lexemes, at: usize) -> bool {
     let passed = |at: &usize| is_one_of(lexemes, *at, &["if", "not", "exists"]);
@@ -137,8 +156,12 @@ fn is_column(lexemes: &Lexemes, at: usize) -> bool {
 
 impl Analysis<'_> {
     /// The query of a view, or of a table that is made of one: it reads nothing encrypted.
-    pub(super) fn kept_query(&mut self, query: &Query, name: &ObjectName) -> Result<(), SqlError> {
-        let reader = if self.lexemes.is_word(1, "table") { "a table that is made of it" } else { "a view" };
+    pub(super) fn kept_query(
+        &mut self,
+        query: &Query,
+        name: &ObjectName,
+        by: KeptBy,
+    ) -> Result<(), SqlError> {
         if self.declared(name)?.is_some() {
             let at = name.0.first().and_then(|part| part.as_ident());
             let at = at.and_then(|name| self.lexemes.position_of(name.span)).unwrap_or(0);
@@ -147,7 +170,13 @@ impl Analysis<'_> {
             return Err(self.unsupported(at, message, "Write CREATE TABLE with the columns."));
         }
         let read = self.query(query, None, Mode::Plain);
-        if let Some((label, at)) = self.met.clone() {
+        // A view goes on reading what a star stood for when it was made.
+        let listed = self.listed.take().filter(|_| by == KeptBy::View);
+        let reader = match by {
+            KeptBy::View => "a view",
+            KeptBy::Table => "a table that is made of it",
+        };
+        if let Some((label, at)) = self.met.take().or(listed) {
             let message = format!("column {label} is encrypted: {reader} cannot read it");
             return Err(self.unsupported(
                 at,

@@ -5,6 +5,7 @@ use super::mention::is_keyword;
 use super::scope::{Relation, Scope};
 use super::select::Mode;
 use super::term::Term;
+use crate::catalog::{Columns, Table, Taken};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::Piece;
 use crate::text::{fold, quoted};
@@ -99,6 +100,7 @@ impl Analysis<'_> {
                 if left.equality.is_some() && left.equality == right.equality && keeps_left =>
             {
                 let term = quoted(&format!("{name}{}", Term::Equality.suffix()));
+                self.listed.get_or_insert_with(|| (left.label.clone(), at));
                 self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(term)]);
             }
             (Some((Some(encryption), _)), _) | (_, Some((Some(encryption), _))) => {
@@ -250,29 +252,32 @@ impl Analysis<'_> {
             return Err(self.of_view(last.unwrap_or(first)));
         }
         let there = match &names[..] {
-            [table] => self.catalog.table(None, table),
-            [schema, table] => self.catalog.table(Some(schema), table),
+            [table] => self.catalog.table(None, table).cloned(),
+            [schema, table] => self.catalog.table(Some(schema), table).cloned(),
             _ => None,
         };
-        if let Some(there) = there {
-            self.watch_absent(&Arc::clone(there));
+        if let Some(there) = &there {
+            self.watch_absent(there);
         }
         let relation = match &names[..] {
             [table] => {
                 let of_this_name = |common: &&Relation| common.name.as_ref() == Some(table);
                 let common = self.common.iter().rev().find(of_this_name).filter(|_| !self.changes);
-                match (common, there) {
+                match (common, &there) {
                     (Some(common), _) => Relation { name: alias.or(Some(table.clone())), ..common.clone() },
                     // Which one is meant says a search path, which is the session's.
                     (None, _) if self.catalog.is_ambiguous(table) => {
                         return Err(self.declared_twice(table, first));
                     }
-                    (None, Some(found)) => Relation::of_table(found, alias),
+                    (None, Some(found)) => {
+                        self.note_namesake(found);
+                        Relation::of_table(found, alias)
+                    }
                     (None, None) if self.catalog.declares(table) => return Err(self.missing(name)),
                     (None, None) => Relation::unknown(alias.or(Some(table.clone()))),
                 }
             }
-            [schema, table] => match there {
+            [schema, table] => match &there {
                 Some(found) => Relation::of_table(found, alias),
                 None if self.catalog.schema().tables.contains_key(&(schema.clone(), table.clone())) => {
                     return Err(self.missing(name));
@@ -291,6 +296,14 @@ impl Analysis<'_> {
             _ => false,
         };
         Ok(Relation { certain, ..relation })
+    }
+
+    /// Notes that a name means a plain table for as long as the declared one that is called so is not there.
+    fn note_namesake(&mut self, found: &Arc<Table>) {
+        if !found.is_encrypted() && self.catalog.declares(&found.name) {
+            let (table, columns) = (Arc::clone(found), Columns::Meaning);
+            self.namesakes.push(Taken { table, columns, is_shown: false });
+        }
     }
 
     /// Whether it is the name of a view that reads encrypted columns.

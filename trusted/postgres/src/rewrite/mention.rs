@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Sensitive {
     /// Tables with encrypted columns, there or declared.
     tables: BTreeSet<String>,
-    /// The same in small letters, to be looked for in a text.
+    /// The same in small letters, and others whose statements are read, to be looked for in a text.
     folded: BTreeSet<String>,
 }
 
@@ -24,6 +24,12 @@ impl Sensitive {
     /// With further names.
     pub(crate) fn with(self, names: impl IntoIterator<Item = String>) -> Self {
         Self::new(self.tables.into_iter().chain(names))
+    }
+
+    /// With names of what is not encrypted: statements that have one are read into tokens.
+    pub(crate) fn also_read(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.folded.extend(names.into_iter().map(|name| name.to_lowercase()));
+        self
     }
 
     /// Is nothing encrypted, nor declared to be?
@@ -56,7 +62,7 @@ impl Sensitive {
 
     /// Does code in small letters have the name of an encrypted table as a word of its own?
     fn names_within(&self, folded: &str) -> bool {
-        folded.contains("u&\"") || self.folded.iter().any(|name| holds_word(folded, name))
+        folded.contains("u&\"") || self.tables.iter().any(|name| holds_word(folded, &name.to_lowercase()))
     }
 
     /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts, and in

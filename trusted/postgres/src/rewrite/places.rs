@@ -48,6 +48,10 @@ impl Analysis<'_> {
         (is_replaced, mode): (bool, Mode<'_>),
         at: usize,
     ) -> Result<(), SqlError> {
+        let first = relation.encrypted().find_map(|column| column.encryption.as_ref());
+        if let Some(encryption) = first {
+            self.listed.get_or_insert_with(|| (encryption.label.clone(), at));
+        }
         match mode {
             Mode::Top if is_replaced => self.take_places(relation, (None, true), at),
             Mode::Unread => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::analysis::Analysis;
 use super::copy::Copy;
-use super::defined;
+use super::defined::{self, KeptBy};
 use super::insert_rows::is_constant;
 use super::layout::Beside;
 use super::mention::{is_escaped, makes_code};
@@ -143,9 +143,12 @@ pub(super) fn plan(
     let statement = parsed?;
     analysis.reads_no_view = views::are_none_in(&statement);
     match &statement {
-        Statement::CreateTable(CreateTable { query: Some(query), name, .. })
-        | Statement::CreateView(CreateView { query, name, .. }) => {
-            analysis.kept_query(query, name)?;
+        Statement::CreateTable(CreateTable { query: Some(query), name, .. }) => {
+            analysis.kept_query(query, name, KeptBy::Table)?;
+            finish(analysis, &[])
+        }
+        Statement::CreateView(CreateView { query, name, .. }) => {
+            analysis.kept_query(query, name, KeptBy::View)?;
             finish(analysis, &[])
         }
         Statement::CreateTable(table) => {
@@ -169,6 +172,7 @@ pub(super) fn plan(
         }
         _ => {
             let results = analysis.statement(&statement)?;
+            analysis.layouts.append(&mut analysis.namesakes);
             finish(analysis, &results)
         }
     }

@@ -8,15 +8,17 @@ use crate::rewrite::analysis::{Analysis, Reference};
 use crate::rewrite::constraint::{by_bytes, last_identifier, object_name};
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
-use crate::text::fold;
+use crate::text::{fold, quoted};
 use sqlparser::ast::{CreateIndex, Expr, Ident, IndexType};
 
 /// Names that are tried, one after the other.
 const NAMES: usize = 20;
 
-/// Gives the index that was made last on a table the first name that is free of those which PostgreSQL would try. It cannot be said
-/// before: the server knows which names are free.
-fn named_as_of_columns(index: &CreateIndex) -> Rewritten {
+/// What stands in the place of the number in the name that an index has until it is named.
+const UNNAMED: &str = "arras_idx";
+
+/// Names of an index's columns, as PostgreSQL makes its own name of them.
+fn columns_of(index: &CreateIndex) -> String {
     let mut columns: Vec<String> = Vec::new();
     for name in index
         .columns
@@ -29,26 +31,37 @@ fn named_as_of_columns(index: &CreateIndex) -> Rewritten {
         let free = std::iter::once(name.clone()).chain(numbered()).find(is_free);
         columns.extend(free);
     }
+    columns.join("_")
+}
+
+/// Gives an index that was made under a name the first that is free of those which PostgreSQL would try. It cannot be said before:
+/// the server knows which names are free.
+fn named_as_of_columns(index: &CreateIndex, made: &str) -> Rewritten {
     let table = index.table_name.to_string();
     let called = last_identifier(&index.table_name).map(folded).unwrap_or_default();
+    let columns = columns_of(index);
     let names = (0..NAMES).map(|number| {
         let label = if number == 0 { "idx".to_owned() } else { format!("idx{number}") };
-        format!("'{}'", object_name(&called, &columns.join("_"), &label).replace('\'', "''"))
+        literal(&object_name(&called, &columns, &label))
     });
     Rewritten::plain(format!(
         "DO $arras$ DECLARE made pg_catalog.regclass; called text; BEGIN \
          SELECT c.oid INTO made FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
-         WHERE i.indrelid OPERATOR(pg_catalog.=) '{}'::pg_catalog.regclass \
-         ORDER BY pg_catalog.age(c.xmin), c.oid DESC LIMIT 1; \
+         WHERE i.indrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND c.relname OPERATOR(pg_catalog.=) {}::pg_catalog.name; \
          SELECT n.name INTO called FROM pg_catalog.unnest(ARRAY[{}]) WITH ORDINALITY n (name, place) WHERE NOT EXISTS \
          (SELECT FROM pg_catalog.pg_class c, pg_catalog.pg_class o WHERE o.oid OPERATOR(pg_catalog.=) made \
-         AND c.oid OPERATOR(pg_catalog.<>) made AND c.relnamespace OPERATOR(pg_catalog.=) o.relnamespace AND c.relname OPERATOR(pg_catalog.=) n.name::pg_catalog.name) \
+         AND c.relnamespace OPERATOR(pg_catalog.=) o.relnamespace AND c.relname OPERATOR(pg_catalog.=) n.name::pg_catalog.name) \
          ORDER BY n.place LIMIT 1; \
-         IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid OPERATOR(pg_catalog.=) made \
-         AND (called IS NULL OR relname OPERATOR(pg_catalog.=) called::pg_catalog.name)) THEN EXECUTE pg_catalog.format('ALTER INDEX %s RENAME TO %I', made, called); END IF; END $arras$",
-        table.replace('\'', "''"),
+         IF called IS NULL THEN called := pg_catalog.concat('arras_', made::pg_catalog.oid); END IF; \
+         EXECUTE pg_catalog.format('ALTER INDEX %s RENAME TO %I', made, called); END $arras$",
+        literal(&table),
+        literal(made),
         names.collect::<Vec<_>>().join(", ")
     ))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn folded(name: &Ident) -> String {
@@ -60,6 +73,7 @@ fn name_of(part: &Expr) -> String {
     match part {
         Expr::Identifier(name) => folded(name),
         Expr::Function(function) => last_identifier(&function.name).map_or_else(|| "expr".to_owned(), folded),
+        Expr::Nested(inner) => name_of(inner),
         _ => "expr".to_owned(),
     }
 }
@@ -106,9 +120,16 @@ impl Analysis<'_> {
                 "Use IS NOT NULL, or an index without a condition.",
             ));
         }
-        let is_named = index.name.is_some() || index.concurrently || !is_of_terms;
-        let after = if is_named { Vec::new() } else { vec![named_as_of_columns(index)] };
-        Ok(Beside { before: Vec::new(), after })
+        if index.name.is_some() || index.concurrently || !is_of_terms {
+            return Ok(Beside::default());
+        }
+        let called = last_identifier(&index.table_name).map(folded).unwrap_or_default();
+        let made = object_name(&called, &columns_of(index), UNNAMED);
+        let Some(on) = (0..self.lexemes.list.len()).find(|at| self.lexemes.is_word(*at, "on")) else {
+            return Ok(Beside::default());
+        };
+        self.edits.insert(self.lexemes.bytes(on).start, format!("{} ", quoted(&made)));
+        Ok(Beside { before: Vec::new(), after: vec![named_as_of_columns(index, &made)] })
     }
 
     /// By what an index finds a column: uniqueness by equality, else by order where there is one.
