@@ -10,7 +10,7 @@ use crate::policy::Owner;
 use crate::record::Records;
 use crate::server::{Core, Enclave};
 use arras_keys::Key;
-use arras_primitives::aead::{Aead, NONCE_BYTES, TAG_BYTES};
+use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES};
 use arras_primitives::prg::Prg;
 use arras_protocol::codec;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
@@ -39,13 +39,16 @@ const LOG: &str = "log";
 const NUMBER_BITS: u32 = 40;
 
 /// The format of what is sealed: changed whenever it means something else.
-const FORMAT: u8 = 5;
+const FORMAT: &str = " 5";
+
+/// Formats of earlier builds.
+const EARLIER: [&str; 4] = ["", " 2", " 3", " 4"];
 
 /// What is sealed where: of which kind it is, and its place among those.
 pub(crate) type Where<'a> = (&'a str, &'a [u8]);
 
-fn associated((kind, place): Where<'_>, format: u8) -> Vec<u8> {
-    [format!("arras bisen {kind} {format}").as_bytes(), place].concat()
+fn associated((kind, place): Where<'_>, format: &str) -> Vec<u8> {
+    [format!("arras bisen {kind}{format}").as_bytes(), place].concat()
 }
 
 /// Seals what is kept under one purpose.
@@ -69,9 +72,9 @@ impl Sealer {
 
     /// [`Fault::StateAltered`] if it was not sealed here for this place, [`Fault::StateEarlier`] if it was in an earlier format.
     pub(crate) fn open<T: DeserializeOwned>(&self, place: Where<'_>, sealed: &[u8]) -> Result<T, Fault> {
-        let opened = |format: u8| self.aead.open(&associated(place, format), sealed);
+        let opened = |format: &str| self.aead.open(&associated(place, format), sealed);
         let Ok(padded) = opened(FORMAT) else {
-            let is_earlier = (1..FORMAT).any(|format| opened(format).is_ok());
+            let is_earlier = EARLIER.iter().any(|format| opened(format).is_ok());
             return Err(if is_earlier { Fault::StateEarlier } else { Fault::StateAltered });
         };
         let content = unpad(&padded).map_err(|_| Fault::StateAltered)?;
@@ -131,8 +134,8 @@ pub(crate) struct Place {
     /// Of the last record.
     pub(crate) number: u64,
     runs: u64,
-    /// Its tag.
-    tag: [u8; TAG_BYTES],
+    /// Its last bytes, its tag among them: as many as earlier builds had of it, whose logs are known from their first record on.
+    end: [u8; OVERHEAD_BYTES],
 }
 
 impl Place {
@@ -143,7 +146,7 @@ impl Place {
 
     /// What the next record is bound to.
     fn next(&self) -> Vec<u8> {
-        [&(self.number + 1).to_be_bytes()[..], &self.tag].concat()
+        [&(self.number + 1).to_be_bytes()[..], &self.end].concat()
     }
 }
 
@@ -164,7 +167,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// An empty log.
     pub(crate) fn new(root: &Key) -> Self {
-        let place = Place { number: 0, runs: 0, tag: [0; TAG_BYTES] };
+        let place = Place { number: 0, runs: 0, end: [0; OVERHEAD_BYTES] };
         let sealer = Sealer::new(root, b"log", STEP_BYTES);
         Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0, checkpoint_bytes: 0 }
     }
@@ -202,7 +205,7 @@ impl Journal {
         self.before = self.place.value();
         self.place.number += 1;
         self.place.runs += u64::from(matches!(change, Change::Start { .. }));
-        self.place.tag = sealed.last_chunk().copied().unwrap_or_default();
+        self.place.end = sealed.last_chunk().copied().unwrap_or_default();
         self.since_checkpoint += sealed.len();
     }
 }
@@ -295,17 +298,28 @@ mod tests {
         let opened = |sealed: &[u8]| sealer.open::<u32>((LOG, b"place"), sealed);
         let sealed = sealer.seal(&7_u32, (LOG, b"place"), &mut prg);
         assert_eq!(opened(&sealed), Ok(7));
-        for format in 1..FORMAT {
+        for format in ["arras bisen log", "arras bisen log 2", "arras bisen log 3", "arras bisen log 4"] {
             let earlier =
-                sealer.aead.seal(&[2; NONCE_BYTES], &associated((LOG, b"place"), format), &[7, 0x80]);
+                sealer.aead.seal(&[2; NONCE_BYTES], &[format.as_bytes(), b"place"].concat(), &[7, 0x80]);
             assert_eq!(opened(&earlier), Err(Fault::StateEarlier), "{format}");
         }
-        // The same to the letter: what builds of format 3 bound their log to.
-        let earlier = sealer.aead.seal(&[2; NONCE_BYTES], b"arras bisen log 3place", &[7, 0x80]);
-        assert_eq!(opened(&earlier), Err(Fault::StateEarlier));
         for (kind, place) in [(LOG, &b"another"[..]), ("head", b"place")] {
             let other = sealer.seal(&7_u32, (kind, place), &mut prg);
             assert_eq!(opened(&other), Err(Fault::StateAltered), "{kind}");
+        }
+    }
+    /// A state that was never long enough for a checkpoint is a log alone.
+    #[test]
+    fn a_log_that_an_earlier_build_began_is_known_for_it() {
+        let root = Key::take_from(&mut [9; 32]);
+        let begun = |format: &str| {
+            // Bound to its number, and to the nonce and tag of a record that there is not.
+            let place = [format.as_bytes(), &1_u64.to_be_bytes(), &[0; 28]].concat();
+            Journal::new(&root).sealer.aead.seal(&[2; NONCE_BYTES], &place, &[7, 0x80])
+        };
+        for format in ["arras bisen log", "arras bisen log 2", "arras bisen log 3"] {
+            let opened = Journal::new(&root).open(&begun(format));
+            assert_eq!(opened.err(), Some(Fault::StateEarlier), "{format}");
         }
     }
 }

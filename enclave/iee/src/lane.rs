@@ -6,6 +6,7 @@ use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use crate::tasks::in_flights;
 use arras_protocol::Blob;
+use arras_protocol::codec::encoded_bytes;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
 use arras_schemes::bisen::COLLECTION_NAME_BYTES_MAX;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
@@ -43,8 +44,12 @@ impl Core {
     pub(crate) fn queue(&mut self, client: Client, request: Request) -> Result<(), Refused> {
         let bytes = match &request {
             Request::Update(update) => update.pairs.len() * STAGED_BYTES + update.documents.len() * 128,
-            Request::Compact { .. } => 0,
-            _ => 16 * 1024,
+            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => 0,
+            // A list takes some times its bytes.
+            change @ (Request::Create { .. }
+            | Request::Grant { .. }
+            | Request::Revoke(_)
+            | Request::RevokeCertificate(_)) => 16 * 1024 + 4 * encoded_bytes(change),
         };
         let reserved = self.make_room(bytes, &self.share(client))?;
         self.jobs.push_back(Job { client, request, reserved });
@@ -104,7 +109,9 @@ impl Core {
             change @ (Request::Grant { .. } | Request::Revoke(_) | Request::RevokeCertificate(_)) => {
                 self.state.policy.has_room(change)?;
             }
-            _ => return Err(Refused::NotAllowed),
+            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => {
+                return Err(Refused::NotAllowed);
+            }
         }
         Ok(None)
     }
@@ -120,7 +127,7 @@ impl Core {
             Request::Revoke(identity) => self.dismiss(|client| client.name == identity),
             Request::RevokeCertificate(serial) => self.dismiss(|client| client.serial == serial.0),
             Request::Update(_) => return Ok(Reply::Updated),
-            _ => {}
+            Request::Compact { .. } | Request::Open(_) | Request::Search(_) | Request::More(_) => {}
         }
         Ok(Reply::Done)
     }

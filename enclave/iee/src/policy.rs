@@ -67,7 +67,8 @@ impl Policy {
             }
             Request::Revoke(identity) => self.grants.retain(|(to, _), _| to != identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
-            _ => {}
+            Request::Create { .. } | Request::Open(_) | Request::Update(_) => {}
+            Request::Search(_) | Request::More(_) | Request::Compact { .. } => {}
         }
     }
 

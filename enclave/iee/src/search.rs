@@ -108,7 +108,7 @@ impl Enclave {
             let looked_at = match step {
                 Step::Keyword(keyword) => entries(keyword),
                 Step::Phrase(words) => words.iter().map(|word| 2 * (entries(&word.0) + sets)).sum(),
-                _ => 0,
+                Step::All | Step::Not | Step::And | Step::Or => 0,
             };
             self.work(share, &mut left, sets + looked_at).await;
             evaluation.step(ground, step)?;

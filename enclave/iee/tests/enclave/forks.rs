@@ -5,7 +5,7 @@ use arras_iee::Fault;
 use arras_protocol::iee::{ConnectionId, Incoming, StateName};
 use arras_schemes::bisen::message::{Reply, Request};
 use arras_schemes::bisen::query::{Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 
 const WORD: KeywordHash = KeywordHash([5; 16]);
@@ -124,4 +124,56 @@ fn nobody_is_answered_before_the_last_update_is_there_again() {
     let number = second.send(bob, Request::Search(search()));
     assert_eq!(second.run(), Err(Fault::OutOfTurn));
     assert_eq!(second.answer(bob, number), None);
+}
+
+#[test]
+fn a_start_that_ends_anywhere_behind_an_update_that_did_loses_nothing() {
+    let (running, mut whole) = (running().0.disk, false);
+    for after in 0.. {
+        let mut host = Host::started(running.clone());
+        let ada = host.connect(1, ADMINISTRATOR);
+        host.crash_after = Some(after);
+        let number = host.send(ada, update(1));
+        host.run().unwrap();
+        let is_answered = host.answer(ada, number).is_some();
+        for again in 0.. {
+            let mut disk = host.disk.clone();
+            // It ends twice at the same place: the second time there is a start behind the update.
+            for _ in 0..2 {
+                let mut second = Host::new(disk);
+                second.crash_after = Some(again);
+                second.run().unwrap();
+                (disk, whole) = (second.disk, second.is_ready);
+            }
+            let mut third = Host::started(disk);
+            let ada = third.connect(1, ADMINISTRATOR);
+            let found = third.search(ada, search()).unwrap()[0].hits().count();
+            assert!(found == 2 || found == 1 && !is_answered, "{after} {again}: {found}");
+            if whole {
+                break;
+            }
+        }
+        if is_answered {
+            break;
+        }
+    }
+    assert!(whole);
+}
+
+#[test]
+fn what_a_compaction_removed_does_not_come_back_with_a_start() {
+    let (mut host, ada) = running();
+    let mut retired = Update::new(0);
+    retired.document(DocumentAction::Retire, DocumentName([0; 16]), Facts::default()).unwrap();
+    assert_eq!(host.call(ada, Request::Update(retired)), Reply::Updated);
+    assert_eq!(host.call(ada, update(1)), Reply::Updated);
+    let before = host.disk.entries.clone();
+    let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };
+    assert_eq!(host.call(ada, compact), Reply::Compacted { next: None, read: 2, saved: 1 });
+    let after = host.disk.entries.clone();
+    assert!(after.len() == 1 && before.keys().all(|label| !after.contains_key(label)));
+    for _ in 0..2 {
+        host = Host::started(host.disk);
+        assert!(host.disk.entries == after);
+    }
 }

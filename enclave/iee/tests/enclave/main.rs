@@ -13,3 +13,4 @@ mod random_twins;
 mod spill;
 mod together;
 mod twins;
+mod waiting;

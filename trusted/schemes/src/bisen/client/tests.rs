@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::COLLECTION_NAME_BYTES_MAX;
-use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, STEP_BYTES, Settings};
+use super::super::message::{PAGE_HITS, PROFILE_BYTES_MAX, Reply, Request, Rights, STEP_BYTES, Settings};
 use super::super::query::{FILTERS_MAX, Filter, PHRASE_MAX, PhraseWord, STEPS_MAX, Step};
 use super::super::update::{Field, POSITION_MAX};
 use super::*;
@@ -175,4 +175,35 @@ fn overlong_names_and_lists_are_refused() {
     refused(create(Settings { fields: 5, ..settings.clone() }));
     refused(create(Settings { padding: Padding::Fixed(0), ..settings.clone() }));
     refused(create(Settings { profile: Blob(vec![0; PROFILE_BYTES_MAX + 1]), ..settings }));
+}
+
+#[test]
+fn searches_and_grants_have_one_length_whatever_numbers_are_in_them() {
+    let length = |request: Request| encoded_bytes(&request);
+    let search = |number: u64| {
+        let (long, short) = (number as u32, number as u16);
+        let of = [
+            Attribute::Field(number as u8),
+            Attribute::Frequency(short),
+            Attribute::Visibility,
+            Attribute::Length,
+        ];
+        let formula = vec![Step::Keyword(short), Step::Phrase(vec![PhraseWord(short, short)]), Step::And];
+        let filters = of.map(|of| Filter { of, from: number as i64, until: number as i64 }).to_vec();
+        let (keywords, ranking, padding) = (vec![KeywordHash([1; 16])], Ranking::Bm25, Padding::Fixed(long));
+        let (ranked, top) = (short, long);
+        let asked = Search { formula, filters, keywords, ranking, padding, ranked, top, ..Search::new(0) };
+        length(Request::Search(asked))
+    };
+    let grant = |number: u64| {
+        let groups = Groups::only([number as u32]);
+        let is_odd = number % 2 == 1;
+        let rights = Rights { search: is_odd, update: !is_odd, rank: is_odd, fields: number as u8, groups };
+        length(Request::Grant { identity: "bob".into(), collection: "mail".into(), rights })
+    };
+    for bits in 1..=64 {
+        let number = u64::MAX >> (64 - bits);
+        assert_eq!(search(number), search(0), "{number}");
+        assert_eq!(grant(number), grant(0), "{number}");
+    }
 }
