@@ -8,6 +8,7 @@ use futures_util::SinkExt;
 use postgres_protocol::message::frontend;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 const SCHEMA: &str = r#"
 [tables."public.letters"]
@@ -112,4 +113,53 @@ async fn a_row_that_comes_in_large_pieces_is_not_in_its_own_way() {
     let lengths = client.query("SELECT body FROM letters ORDER BY id", &[]).await.unwrap();
     let lengths: Vec<usize> = lengths.iter().map(|row| row.get::<_, &str>(0).len()).collect();
     assert_eq!(lengths, [48 << 20, 5, 40 << 20]);
+}
+
+/// Longer than the proxy once let a peer stand still that answers all the same.
+const PAUSE: Duration = Duration::from_secs(75);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_pauses_in_the_middle_of_a_result_reads_on() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let mut stream = session(&proxy);
+    let mut ask = BytesMut::new();
+    frontend::query("SELECT repeat('x', 1000) FROM generate_series(1, 50000)", &mut ask).unwrap();
+    stream.write_all(&ask).unwrap();
+    tokio::time::sleep(PAUSE).await;
+    let read = tokio::task::spawn_blocking(move || {
+        let (mut count, mut last, mut piece) = (0, Vec::new(), vec![0; 1 << 20]);
+        while !last.ends_with(b"Z\0\0\0\x05I") {
+            let bytes = stream.read(&mut piece).unwrap();
+            assert!(bytes > 0, "the session ended after {count} bytes");
+            count += bytes;
+            last.extend_from_slice(&piece[..bytes]);
+            last.drain(..last.len().saturating_sub(6));
+        }
+        count
+    });
+    assert!(read.await.unwrap() > 50_000 * 1000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_waits_for_a_lock_gets_what_was_sent_ahead() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE letters (id int, body text)").await.unwrap();
+    let insert = client.prepare("INSERT INTO letters (id, body) VALUES ($1, $2)").await.unwrap();
+    let gate = connect(&server.uri("postgres")).await;
+    gate.batch_execute("BEGIN; LOCK letters").await.unwrap();
+    let body = "w".repeat(30_000);
+    let open = async {
+        tokio::time::sleep(PAUSE).await;
+        gate.batch_execute("COMMIT").await
+    };
+    let sent = (0..1500).map(|id| {
+        let (client, insert, body) = (&client, &insert, &body);
+        async move { client.execute(insert, &[&id, body]).await }
+    });
+    let (stored, opened) = tokio::join!(futures_util::future::join_all(sent), open);
+    opened.unwrap();
+    assert_eq!(stored.into_iter().map(Result::unwrap).sum::<u64>(), 1500);
 }

@@ -22,8 +22,6 @@ use tokio::time::timeout;
 
 /// How long to wait after `accept` failed (out of file descriptors, say) before trying again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long what was sent to a client may stay unacknowledged: it is gone then.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
 /// Bounds of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -138,7 +136,8 @@ fn report_failure(ended: Result<(), JoinError>) {
 impl ServerState {
     /// Serves one connection to its end.
     async fn connection(&self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
-        if let Err(error) = tcp::tune(&stream, UNACKNOWLEDGED) {
+        // An application may pause for as long as it likes in the middle of what it reads.
+        if let Err(error) = tcp::tune(&stream, None) {
             tracing::debug!(%peer, %error, "a PostgreSQL connection could not be set up");
         }
         let Ok(place) = self.opening.try_acquire() else {

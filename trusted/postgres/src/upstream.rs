@@ -28,8 +28,6 @@ pub(crate) use login::{Begun, Login};
 
 /// How long a connection, or a request to cancel, may take to be made.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How long what was sent to the database may stay unacknowledged: it is gone then.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// Why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +72,8 @@ impl Upstream {
     async fn connect(&self) -> Result<Stream, UpstreamError> {
         let connected = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-            tcp::tune(&stream, UNACKNOWLEDGED)?;
+            // A database that waits for a lock reads nothing of what was sent ahead.
+            tcp::tune(&stream, None)?;
             match &self.protection {
                 Protection::Plain => Ok(Stream::Plain(stream)),
                 Protection::Tls(config, name) => secure(stream, config, name).await,

@@ -163,7 +163,7 @@ async fn accept(clients: &Arc<Clients>, listener: TcpListener, ready: &Notify) {
         clients.make_place();
         let Ok(seat) = Arc::clone(&clients.seats).acquire_owned().await else { return };
         let _ = stream.set_nodelay(true);
-        let _ = tcp::tune(&stream, Duration::from_secs(60));
+        let _ = tcp::tune(&stream, Some(Duration::from_secs(60)));
         let connection = ConnectionId(next.fetch_add(1, Ordering::Relaxed));
         let (seated, clients) = (clients.seat(connection), Arc::clone(clients));
         served.spawn(async move {

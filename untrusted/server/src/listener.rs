@@ -252,7 +252,7 @@ async fn admit<H: Handler>(
     handshake: Handshake,
 ) {
     let until = Instant::now() + serving.limits.handshake;
-    if let Err(error) = tcp::tune(&stream, UNACKNOWLEDGED_MAX) {
+    if let Err(error) = tcp::tune(&stream, Some(UNACKNOWLEDGED_MAX)) {
         debug!(%peer, %error, "socket options");
     }
     let mut stop = serving.stop.clone();

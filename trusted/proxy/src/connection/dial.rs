@@ -174,7 +174,7 @@ async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Resp
         }
     };
     let stream = TcpStream::connect(&settings.address).await.map_err(unreachable)?;
-    tcp::tune(&stream, UNACKNOWLEDGED_MAX).map_err(unreachable)?;
+    tcp::tune(&stream, Some(UNACKNOWLEDGED_MAX)).map_err(unreachable)?;
     let name = ServerName::try_from(SERVER_NAME)
         .map_err(|error| ConnectError::Tls { address: address(), what: error.to_string() })?;
     let connector = TlsConnector::from(settings.tls.current());
