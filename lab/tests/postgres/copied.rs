@@ -1,8 +1,6 @@
 //! `COPY` in binary, in and out: the same bytes as of plain PostgreSQL, however the stream is cut, and its errors.
 
-use crate::dev::Dev;
-use crate::extended::connect;
-use arras_lab::private_postgres::PrivatePostgres;
+use crate::pair::Pair;
 use bytes::Bytes;
 use futures_util::{SinkExt, TryStreamExt};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -96,13 +94,7 @@ async fn rows(client: &Client, statement: &str) -> Vec<Vec<Option<String>>> {
 
 #[tokio::test]
 async fn rows_in_binary_are_those_of_plaintext_in_both_directions() {
-    let server = PrivatePostgres::start().unwrap();
-    let admin = connect(&server.uri("postgres")).await;
-    for database in ["plain", "encrypted"] {
-        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-    }
-    let proxy = Dev::start(&server, "encrypted", &schema());
-    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("encrypted")).await);
+    let Pair { server, proxy, plain, encrypted } = Pair::start(&schema(), "").await;
     for client in [&plain, &encrypted] {
         client
             .batch_execute(&format!("SET timezone = 'UTC'; {}; {}", create("x"), create("y")))
@@ -159,13 +151,7 @@ fn stream(rows: &[&[Option<&[u8]>]]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_stream_that_is_none_is_refused_as_in_plaintext() {
-    let server = PrivatePostgres::start().unwrap();
-    let admin = connect(&server.uri("postgres")).await;
-    for database in ["plain", "encrypted"] {
-        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-    }
-    let proxy = Dev::start(&server, "encrypted", &schema());
-    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("encrypted")).await);
+    let Pair { server: _server, proxy: _proxy, plain, encrypted } = Pair::start(&schema(), "").await;
     for client in [&plain, &encrypted] {
         client.batch_execute(&create("x")).await.unwrap();
     }

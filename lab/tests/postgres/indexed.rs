@@ -1,8 +1,7 @@
 //! Indexes and constraints of encrypted columns have the names that plain PostgreSQL gives them.
 
-use crate::dev::Dev;
 use crate::extended::connect;
-use arras_lab::private_postgres::PrivatePostgres;
+use crate::pair::Pair;
 use tokio_postgres::Client;
 
 const LONG: &str = "a_column_with_a_name_that_is_as_long_as_one_may_be_here_now";
@@ -38,13 +37,7 @@ async fn names(database: &Client) -> Vec<String> {
 
 #[tokio::test]
 async fn names_are_those_of_plaintext() {
-    let server = PrivatePostgres::start().unwrap();
-    let admin = connect(&server.uri("postgres")).await;
-    for database in ["plain", "encrypted"] {
-        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-    }
-    let proxy = Dev::start(&server, "encrypted", &schema());
-    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("encrypted")).await);
+    let Pair { server, proxy: _proxy, plain, encrypted } = Pair::start(&schema(), "").await;
     let direct = connect(&server.uri("encrypted")).await;
     let long = format!("CREATE INDEX ON accounts ({LONG}, id)");
     let create = format!(

@@ -33,6 +33,7 @@ mod namesakes;
 mod orders;
 mod ordinary;
 mod outages;
+mod pair;
 mod private;
 mod programs;
 mod proxy;

@@ -2,6 +2,7 @@
 
 use crate::dev::Dev;
 use crate::extended::connect;
+use crate::pair::Pair;
 use arras_lab::private_postgres::PrivatePostgres;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -114,13 +115,7 @@ async fn said(client: &Client, statement: &str) -> Outcome {
 
 #[tokio::test]
 async fn a_name_that_means_something_else_is_no_declared_one() {
-    let server = PrivatePostgres::start().unwrap();
-    let admin = connect(&server.uri("postgres")).await;
-    for database in ["plain", "encrypted"] {
-        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-    }
-    let proxy = Dev::start(&server, "encrypted", SCHEMA);
-    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("encrypted")).await);
+    let Pair { server: _server, proxy: _proxy, plain, encrypted } = Pair::start(SCHEMA, "").await;
     let mut different = Vec::new();
     for statement in STATEMENTS {
         let (expected, found) = (said(&plain, statement).await, said(&encrypted, statement).await);
@@ -152,13 +147,7 @@ const PREPARED: [&str; 15] = [
 
 #[tokio::test]
 async fn a_statement_prepared_on_a_namesake_is_planned_again_when_its_name_means_the_declared_table() {
-    let server = PrivatePostgres::start().unwrap();
-    let admin = connect(&server.uri("postgres")).await;
-    for database in ["plain", "encrypted"] {
-        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-    }
-    let proxy = Dev::start(&server, "encrypted", SCHEMA);
-    let (plain, encrypted) = (connect(&server.uri("plain")).await, connect(&proxy.uri("encrypted")).await);
+    let Pair { server, proxy: _proxy, plain, encrypted } = Pair::start(SCHEMA, "").await;
     let mut of_protocol = Vec::new();
     for statement in PREPARED {
         assert_eq!(said(&encrypted, statement).await, said(&plain, statement).await, "{statement}");

@@ -1,8 +1,7 @@
 //! Columns that are not encrypted and get another type while sessions are open: what these run then is answered as by plain PostgreSQL.
 
-use crate::dev::Dev;
 use crate::extended::connect;
-use arras_lab::private_postgres::PrivatePostgres;
+use crate::pair::Pair;
 use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt, TryStreamExt};
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
@@ -169,12 +168,7 @@ impl Connection {
 
 #[tokio::test]
 async fn a_plain_column_of_another_type_is_met_as_in_plaintext() {
-    let server = PrivatePostgres::start().unwrap();
-    let admin = connect(&server.uri("postgres")).await;
-    for database in ["plain", "encrypted"] {
-        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
-    }
-    let proxy = Dev::start(&server, "encrypted", SCHEMA);
+    let Pair { server, proxy, .. } = Pair::start(SCHEMA, "").await;
     let mut different = Vec::new();
     for change in CHANGES {
         let mut sides = Vec::new();
