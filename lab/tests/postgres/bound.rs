@@ -58,7 +58,7 @@ impl Raw {
     }
 
     /// Binds what is prepared under a name, describes and executes it.
-    fn run(&mut self, before: &[u8], name: &str, values: &[&str]) -> Vec<(u8, Vec<u8>)> {
+    pub(crate) fn run(&mut self, before: &[u8], name: &str, values: &[&str]) -> Vec<(u8, Vec<u8>)> {
         let mut out = BytesMut::from(before);
         frontend::describe(b'S', name, &mut out).unwrap();
         let text = |value: &&str, out: &mut BytesMut| {
@@ -85,7 +85,7 @@ fn shows(came: &[(u8, Vec<u8>)], text: &str) -> bool {
     came.iter().any(|(kind, body)| *kind == b'D' && has(body))
 }
 
-fn failed(came: &[(u8, Vec<u8>)]) -> Option<String> {
+pub(crate) fn failed(came: &[(u8, Vec<u8>)]) -> Option<String> {
     let error = came.iter().find(|(kind, _)| *kind == b'E')?;
     Some(String::from_utf8_lossy(&error.1).into_owned())
 }

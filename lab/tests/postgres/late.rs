@@ -1,6 +1,6 @@
 //! What a client goes on to send behind an error, and texts that seem to name no encrypted table: none of it is for the database.
 
-use crate::bound::Raw;
+use crate::bound::{Raw, failed};
 use crate::dev::Dev;
 use crate::extended::connect;
 use crate::twins::relay::Relay;
@@ -137,6 +137,72 @@ fn rows_of_one_table_behind_those_of_another_are_stored() {
     assert!(came.iter().all(|(kind, _)| *kind != b'E'), "{came:?}");
     assert_eq!(runtime.block_on(count(&client, "name = 'Ida'")), 1);
     assert!(sent(&relay, "plain words") && !sent(&relay, "Ida"));
+}
+
+/// A driver sends what it gives to a statement before it knows that there is none.
+#[test]
+fn what_is_given_to_a_statement_that_is_refused_or_gone_does_not_reach_the_database() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (_server, relay, proxy, _client) = runtime.block_on(recorded());
+    let mut raw = Raw::connect(address(&proxy));
+    let parsed = |name: &str, text: &str| {
+        let mut out = BytesMut::new();
+        frontend::parse(name, text, [], &mut out).unwrap();
+        out
+    };
+    let code_of = |came: &[(u8, Vec<u8>)]| {
+        let error = failed(came)?;
+        error.split('\0').find_map(|field| field.strip_prefix('C').map(str::to_owned))
+    };
+    let insert = "INSERT INTO people (id, memo) VALUES ($1, $2)";
+    for name in ["", "refused"] {
+        for (text, code) in [
+            ("INSERT INTO people (id, memo) VALUES ($1, lower($2))", "0A000"),
+            ("INSERT INTO people (id, memo) VALUES (nothing($1), $2)", "42883"),
+            ("SELECT id FROM people WHERE id = $1 AND memo LIKE $2", "0A000"),
+            ("SELECT id FROM people WHERE id = $1 AND memory = $2", "42703"),
+        ] {
+            let came = raw.run(&parsed(name, text), name, &["1", "secret"]);
+            assert_eq!(code_of(&came).as_deref(), Some(code), "{text}");
+            assert_eq!(code_of(&raw.run(&[], name, &["1", "secret"])).as_deref(), Some("26000"), "{text}");
+        }
+        assert_eq!(code_of(&raw.run(&parsed(name, insert), name, &["1", "secret"])), None);
+    }
+    let mut closed = BytesMut::new();
+    frontend::close(b'S', "kept", &mut closed).unwrap();
+    for gone in ["DEALLOCATE kept", "DEALLOCATE ALL", "DISCARD ALL", ""] {
+        for prepared in [true, false] {
+            let came = match prepared {
+                true => raw.query(&format!("PREPARE kept AS {insert}")),
+                false => raw.run(&parsed("kept", insert), "kept", &["1", "secret"]),
+            };
+            assert_eq!(code_of(&came), None);
+            let before = if gone.is_empty() { &closed[..] } else { &[] };
+            assert_eq!(code_of(&raw.query(gone)), None);
+            let came = raw.run(before, "kept", &["1", "secret"]);
+            assert_eq!(code_of(&came).as_deref(), Some("26000"), "{gone}");
+            for execute in ["EXECUTE kept(1, 'secret')", "EXPLAIN EXECUTE kept(1, 'secret')"] {
+                assert_eq!(code_of(&raw.query(execute)).as_deref(), Some("26000"), "{gone}");
+            }
+        }
+    }
+    assert_eq!(
+        code_of(&raw.query("PREPARE failing AS SELECT nothing() FROM people WHERE name = $1")).as_deref(),
+        Some("42883")
+    );
+    assert_eq!(code_of(&raw.query("EXECUTE failing('secret')")).as_deref(), Some("26000"));
+    assert!(!sent(&relay, "secret"));
+    // The names may be others' then.
+    for text in [
+        "PREPARE kept AS SELECT $1::text",
+        "DEALLOCATE kept; PREPARE kept AS SELECT $1::text; EXECUTE kept('plain')",
+    ] {
+        assert_eq!(code_of(&raw.query(text)), None, "{text}");
+    }
+    assert_eq!(code_of(&raw.run(&[], "kept", &["a plain one"])), None);
+    assert_eq!(code_of(&raw.run(&parsed("refused", "SELECT $1::text"), "refused", &["another"])), None);
+    assert_eq!(code_of(&raw.query("EXECUTE refused('a third')")), None);
+    assert!(["a plain one", "another", "a third"].iter().all(|word| sent(&relay, word)));
 }
 
 #[tokio::test]

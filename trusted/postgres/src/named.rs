@@ -1,8 +1,11 @@
 //! What a session has named in SQL and reads encrypted columns by: statements of `PREPARE`, cursors of `DECLARE`.
 
+mod gone;
+
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::plan::{Outputs, Rewritten};
+use crate::plan::{Action, Outputs, Planned, Rewritten};
+use gone::Gone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -44,6 +47,8 @@ pub enum Naming {
     Declared(String, Arc<Outputs>, bool),
     /// The prepared statement of a name, or all of them, is not one of an encrypted table any more.
     Deallocated(Option<String>),
+    /// The same of a name that is another statement's now.
+    Replaced(String),
     /// The same of a cursor.
     Closed(Option<String>),
     /// Everything is gone.
@@ -60,11 +65,13 @@ pub(crate) struct Named {
     /// Those of the protocol that a text names, and whether there are any at all.
     pub(crate) parsed: BTreeMap<String, Arc<Prepared>>,
     pub(crate) has_parsed: bool,
+    /// What was named, and is no more.
+    pub(crate) gone: Arc<Gone>,
 }
 
 impl Named {
     pub(crate) fn is_empty(&self) -> bool {
-        self.prepared.is_empty() && self.cursors.is_empty() && !self.has_parsed
+        self.prepared.is_empty() && self.cursors.is_empty() && !self.has_parsed && self.gone.is_empty()
     }
 
     /// The prepared statement of a name, however it was prepared.
@@ -107,12 +114,14 @@ impl Named {
                 }
             }
             Naming::Deallocated(Some(name)) => {
-                self.prepared.remove(name);
-                self.parsed.remove(name);
+                if self.forget(name) {
+                    self.went(name.as_bytes());
+                }
             }
-            Naming::Deallocated(None) => {
-                self.prepared.clear();
-                self.parsed.clear();
+            Naming::Deallocated(None) => self.forget_all(),
+            Naming::Replaced(name) => {
+                self.forget(name);
+                self.is_back(name.as_bytes());
             }
             Naming::Closed(Some(name)) => {
                 self.cursors.remove(name);
@@ -122,7 +131,95 @@ impl Named {
                 self.cursors.clear();
                 self.held.clear();
             }
-            Naming::Discarded => *self = Self::default(),
+            Naming::Discarded => {
+                self.forget_all();
+                *self = Self { gone: Arc::clone(&self.gone), ..Self::default() };
+            }
+        }
+    }
+
+    fn forget(&mut self, name: &str) -> bool {
+        let parsed = self.parsed.remove(name);
+        self.prepared.remove(name).is_some() || parsed.is_some()
+    }
+
+    fn forget_all(&mut self) {
+        let (prepared, parsed) = (std::mem::take(&mut self.prepared), std::mem::take(&mut self.parsed));
+        prepared.keys().chain(parsed.keys()).for_each(|name| self.went(name.as_bytes()));
+    }
+
+    /// A name is no statement's of encrypted columns any more, or was to be one's and is not.
+    pub(crate) fn went(&mut self, name: &[u8]) {
+        Arc::make_mut(&mut self.gone).note(name);
+    }
+
+    /// A name is a statement's that reads nothing encrypted.
+    pub(crate) fn is_back(&mut self, name: &[u8]) {
+        if self.gone.has(name) {
+            Arc::make_mut(&mut self.gone).is_back(name);
+        }
+    }
+
+    /// Notes what a statement prepares under a name, if it is planned so and does.
+    pub(crate) fn note_prepared(&mut self, planned: &Planned) {
+        let Some(name) = &planned.prepares else { return };
+        match (&planned.action, &planned.naming) {
+            (Action::Unchanged, None) => self.is_back(name.as_bytes()),
+            // It may fail; while it is there, it is found first.
+            (Action::Refused(_), _) | (_, Some(Naming::Prepared(..))) => self.went(name.as_bytes()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::Named;
+    use crate::plan::Action;
+    use crate::rewrite::plan_in;
+
+    #[test]
+    fn what_was_not_prepared_is_not_executed() {
+        let catalog = crate::rewrite::tests::catalog();
+        let mut named = Named::default();
+        let mut is_refused_behind = |text: &str| {
+            let is_refused = |named: &Named, text: &str| {
+                let planned = plan_in(text, &catalog, (named, false)).unwrap();
+                planned
+                    .iter()
+                    .any(|one| matches!(&one.action, Action::Refused(error) if error.sqlstate == "26000"))
+            };
+            assert!(!is_refused(&named, text), "{text}");
+            for one in plan_in(text, &catalog, (&named, false)).unwrap() {
+                named.note_prepared(&one);
+                one.naming.iter().for_each(|naming| named.apply(naming));
+            }
+            let runs = is_refused(&named, "SELECT 1; execute p ('secret')");
+            assert_eq!(runs, is_refused(&named, "EXPLAIN EXECUTE p('secret')"), "{text}");
+            runs
+        };
+        assert!(!is_refused_behind("PREPARE p AS SELECT id FROM notes WHERE id = $1"));
+        assert!(is_refused_behind("PREPARE p AS SELECT id FROM accounts WHERE memo = $1"));
+        assert!(is_refused_behind("PREPARE other AS SELECT id FROM notes WHERE id = $1"));
+        assert!(!is_refused_behind("PREPARE p AS SELECT id FROM notes; EXECUTE p"));
+    }
+
+    #[test]
+    fn what_is_no_more_is_not_executed() {
+        let catalog = crate::rewrite::tests::catalog();
+        let mut named = Named::default();
+        for gone in ["DEALLOCATE p", "DEALLOCATE ALL", "DISCARD ALL"] {
+            for text in ["PREPARE p AS SELECT id FROM accounts WHERE owner = $1", gone] {
+                for one in plan_in(text, &catalog, (&named, false)).unwrap() {
+                    one.naming.iter().for_each(|naming| named.apply(naming));
+                }
+            }
+            let planned = plan_in("EXECUTE p ('secret')", &catalog, (&named, false)).unwrap();
+            assert!(
+                matches!(&planned[0].action, Action::Refused(error) if error.sqlstate == "26000"),
+                "{gone}"
+            );
         }
     }
 }

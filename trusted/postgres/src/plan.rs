@@ -25,6 +25,8 @@ pub struct Planned {
     pub action: Action,
     /// What it does to what the session has named in SQL, once it is complete.
     pub naming: Option<Naming>,
+    /// The name of the statement that it is to prepare in SQL.
+    pub prepares: Option<String>,
     /// Tables whose columns may be others behind it, or in other places.
     pub changes: Tables,
 }

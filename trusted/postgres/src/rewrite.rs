@@ -91,7 +91,7 @@ pub(crate) fn plan_in(
 ) -> Result<Vec<Planned>, SqlError> {
     let whole = |action| {
         let (span, changes) = (0..text.len(), Tables::default());
-        Ok(vec![Planned { span, action, naming: None, changes }])
+        Ok(vec![Planned { span, action, naming: None, prepares: None, changes }])
     };
     if catalog.is_shown() && text.contains(OF_PG_DUMP) {
         let error = SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "pg_dump does not go through the proxy");
@@ -113,7 +113,10 @@ pub(crate) fn plan_in(
         let (action, naming) = outcome.unwrap_or_else(|error| (Action::Refused(error), None));
         let changes = course.leave(text, &statement, !matches!(action, Action::Refused(_)));
         naming.iter().for_each(|naming| named.apply(naming));
-        planned.push(Planned { span: statement.span(), action, naming, changes });
+        let prepares = naming::prepares(&statement);
+        let one = Planned { span: statement.span(), action, naming, prepares, changes };
+        named.note_prepared(&one);
+        planned.push(one);
     }
     Ok(planned)
 }

@@ -71,7 +71,7 @@ pub(super) fn plan(
                 again::execute(text, lexemes, catalog, (named, name))
             }
             Some(prepared) => execute(text, lexemes, catalog, prepared).map(|action| Some((action, None))),
-            None => Ok(None),
+            None => require_not_gone(&name, named).map(|()| None),
         },
         ("fetch", _) => {
             let last = lexemes.list.len().saturating_sub(1);
@@ -104,6 +104,20 @@ pub(super) fn plan(
     }
 }
 
+/// The name that a statement prepares one under.
+pub(super) fn prepares(lexemes: &Lexemes) -> Option<String> {
+    let is_one = lexemes.is_word(0, "prepare") && !lexemes.is_word(1, "transaction");
+    is_one.then(|| word_at(lexemes, 1)).flatten()
+}
+
+/// That a name that nothing encrypted has was not meant to be such a statement's: what is given to it was for encrypted columns.
+fn require_not_gone(name: &str, named: &Named) -> Result<(), SqlError> {
+    match named.gone.has(name.as_bytes()) {
+        true => Err(SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))),
+        false => Ok(()),
+    }
+}
+
 fn word_at(lexemes: &Lexemes, at: usize) -> Option<String> {
     match lexemes.token(at) {
         Some(Token::Word(word)) => Some(name_of(word)),
@@ -126,7 +140,11 @@ fn inner_execute(text: &str, lexemes: &Lexemes, named: &Named) -> Result<Option<
             && word_at(lexemes, at + 1).is_some_and(|name| named.prepared(&name).is_some())
     };
     match (1..lexemes.list.len()).find(runs) {
-        None => Ok(None),
+        None => {
+            let named_at = |at| if lexemes.is_word(at, "execute") { word_at(lexemes, at + 1) } else { None };
+            let mut names = (1..lexemes.list.len()).filter_map(named_at);
+            names.try_for_each(|name| require_not_gone(&name, named)).map(|()| None)
+        }
         Some(at) => Err(refused(
             "EXECUTE of a statement that reads encrypted columns is a statement of its own",
             "Write the statement itself in the place of EXECUTE.",
@@ -212,7 +230,7 @@ fn prepare(
     }
     let Some(rewritten) = inside(text, lexemes, catalog, at + 1)? else {
         return match named.prepared.contains_key(&name) {
-            true => same(text, lexemes, catalog, Naming::Deallocated(Some(name))).map(Some),
+            true => same(text, lexemes, catalog, Naming::Replaced(name)).map(Some),
             false => Ok(Some((Action::Unchanged, None))),
         };
     };

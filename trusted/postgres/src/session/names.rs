@@ -70,6 +70,7 @@ impl Names {
 
     /// A statement is prepared, or closed, under a name; a rewritten one or another.
     pub(super) fn prepare(&mut self, name: &[u8], statement: Option<(u64, Arc<Statement>)>) -> Option<Undo> {
+        self.named.is_back(name);
         let (made, name) = (statement.is_some(), cut(name));
         let before = match statement {
             Some(statement) => self.statements.insert(name.into(), statement),
@@ -80,29 +81,44 @@ impl Names {
 
     /// A statement of message `number` that did this to names is complete. What was sent behind it stays.
     pub(super) fn apply(&mut self, naming: &Naming, number: u64) {
-        self.named.apply(naming);
         match naming {
             Naming::Deallocated(Some(name)) => {
                 let made = self.statements.get(name.as_bytes()).map(|(made, _)| *made);
                 if made.is_some_and(|made| made < number) {
                     self.statements.remove(name.as_bytes());
                 }
+                if made.is_some() {
+                    self.named.went(name.as_bytes());
+                }
             }
             // The unnamed one stays.
             Naming::Deallocated(None) | Naming::Discarded => {
-                self.statements.retain(|name, (made, _)| name.is_empty() || *made > number);
+                let named = &mut self.named;
+                self.statements.retain(|name, (made, _)| {
+                    let stays = name.is_empty() || *made > number;
+                    if !stays {
+                        named.went(name);
+                    }
+                    stays
+                });
             }
-            Naming::Prepared(..) | Naming::Declared(..) | Naming::Closed(_) => {}
+            Naming::Prepared(..) | Naming::Replaced(_) | Naming::Declared(..) | Naming::Closed(_) => {}
         }
+        self.named.apply(naming);
     }
 
     /// A statement is closed, however it was prepared.
     pub(super) fn close(&mut self, name: &[u8]) -> Option<Undo> {
-        self.prepare(name, None).or_else(|| {
+        let was_gone = self.named.gone.has(name);
+        let undo = self.prepare(name, None).or_else(|| {
             let name = std::str::from_utf8(cut(name)).ok()?;
             let (name, before) = self.named.prepared.remove_entry(name)?;
             Some(Undo::Prepared(name, before))
-        })
+        });
+        if was_gone || undo.is_some() {
+            self.named.went(name);
+        }
+        undo
     }
 
     /// A portal is made, or closed, under a name; of a rewritten statement or another.
@@ -130,6 +146,9 @@ impl Names {
                         *its = before;
                         return;
                     }
+                }
+                if before.is_none() {
+                    self.named.went(&name);
                 }
                 match before {
                     Some(statement) => self.statements.insert(name, statement),

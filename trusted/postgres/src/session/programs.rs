@@ -178,6 +178,7 @@ impl Requests<'_> {
     /// Tells the client of the simple protocol that the database is ready.
     pub(super) fn synchronise(&mut self) {
         self.rows = self.rows.before(b'S');
+        self.passed_over.end();
         replies::message(&mut self.out, b'S', |_| ());
         self.sent(Asked::Sync, Reading::Plain, None);
     }

@@ -75,7 +75,7 @@ pub(super) struct Requests<'a> {
     names_in_sql: bool,
     /// What it has sent that changes tables.
     changes: tables::Changes,
-    refused_names: refused::RefusedNames,
+    pub(super) passed_over: refused::PassedOver,
 }
 
 /// Passes on what the client sends until there is no more.
@@ -105,7 +105,7 @@ pub(super) async fn pass(
         number: 0,
         names_in_sql: false,
         changes: tables::Changes::default(),
-        refused_names: refused::RefusedNames::default(),
+        passed_over: refused::PassedOver::default(),
     };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,
@@ -278,6 +278,7 @@ impl Requests<'_> {
                 replies::message(&mut self.out, b'Q', |out| replies::string(out, REFUSED.as_bytes()));
             }
             _ => {
+                self.passed_over.begin();
                 // It never succeeds, so it never takes the place of what has that name.
                 self.sent(Asked::Parse, reading, None);
                 parse(&mut self.out, b"arras refused", REFUSED, &[]);
@@ -292,7 +293,7 @@ impl Requests<'_> {
             return Ok(());
         }
         self.rows = self.rows.before(kind);
-        if self.rows.drops(kind) {
+        if self.rows.drops(kind) || self.passed_over.has(kind) {
             return Ok(());
         }
         self.fail_transaction();
@@ -467,7 +468,7 @@ impl Requests<'_> {
                     }
                 }
             }
-            Err(error) => self.refuse(b'P', error),
+            Err(error) => self.refuse_name(asked.name, error),
         }
         Ok(())
     }
@@ -540,7 +541,7 @@ impl Requests<'_> {
             Ok(None) => {
                 let undo = self.shared.state().names.bind(asked.portal, None);
                 self.sent(Asked::Bind, Reading::Plain, undo);
-                self.out.extend_from_slice(message);
+                self.bind_plain(message, asked);
                 return Ok(());
             }
             Err(error) => {

@@ -95,7 +95,6 @@ impl Requests<'_> {
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
-        self.refused_names.require_none_in(text)?;
         catalog = self.with_new_views(text, catalog).await?;
         if catalog.has_misfit_in(text) {
             // It may have been mended at the database, of which nothing is heard here.
@@ -122,7 +121,7 @@ impl Requests<'_> {
         drop(room);
         self.require_dates(&mut planned);
         self.note_changes(text, &planned, &catalog);
-        self.refused_names.note(text, &planned);
+        self.note_prepares(&planned);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;

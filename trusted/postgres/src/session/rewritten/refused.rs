@@ -1,81 +1,65 @@
-//! Names whose `PREPARE` was refused: `EXECUTE` of one goes no further, as what it gives was meant for an encrypted column.
+//! What is sent behind what was refused, and given to statements that were: it was meant for encrypted columns.
 
-use super::tables::holds_word;
+use super::Requests;
 use crate::error::SqlError;
-use crate::plan::{Action, Planned};
-use crate::text::{Lexemes, name_of, statements};
-use sqlparser::tokenizer::Token;
-use std::collections::BTreeSet;
+use crate::fields::Bind;
+use crate::plan::Planned;
+use crate::session::physical;
 
-/// Names that are kept of a session.
-const NAMES_MAX: usize = 1024;
-
-/// Names whose `PREPARE` was refused, and that name nothing since.
+/// Something of the extended protocol was refused: the database passes over what comes until the client synchronises, and does not
+/// get it.
 #[derive(Default)]
-pub(super) struct RefusedNames(BTreeSet<String>);
+pub(in crate::session) struct PassedOver(bool);
 
-/// The name behind the first word of a statement.
-fn name(statement: &Lexemes, first: &str) -> Option<String> {
-    match statement.token(1) {
-        Some(Token::Word(word)) if statement.is_word(0, first) => Some(name_of(word)),
-        _ => None,
+impl PassedOver {
+    pub(super) fn begin(&mut self) {
+        self.0 = true;
+    }
+
+    pub(in crate::session) fn end(&mut self) {
+        self.0 = false;
+    }
+
+    /// Is a message passed over?
+    pub(super) fn has(&mut self, kind: u8) -> bool {
+        self.0 &= kind != b'S';
+        self.0 && matches!(kind, b'P' | b'B' | b'D' | b'E' | b'C')
     }
 }
 
-impl RefusedNames {
-    /// Notes what became of a text.
-    pub(super) fn note(&mut self, text: &str, planned: &[Planned]) {
-        for one in planned {
-            let is_refused = matches!(one.action, Action::Refused(_));
-            let part = text.get(one.span.clone()).unwrap_or_default();
-            if (self.0.is_empty() && !is_refused) || !holds_word(part, "prepare") {
-                continue;
-            }
-            for name in statements(part).unwrap_or_default().iter().filter_map(|one| name(one, "prepare")) {
-                if !is_refused {
-                    self.0.remove(&name);
-                } else if self.0.len() < NAMES_MAX {
-                    self.0.insert(name);
-                }
-            }
-        }
+impl Requests<'_> {
+    /// Refuses a `Parse`, and what is bound to its name later.
+    pub(super) fn refuse_name(&mut self, name: &[u8], error: SqlError) {
+        self.shared.state().names.named.went(name);
+        self.refuse(b'P', error);
     }
 
-    /// That a text executes none of them.
-    ///
-    /// # Errors
-    /// It does.
-    pub(super) fn require_none_in(&self, text: &str) -> Result<(), SqlError> {
-        if self.0.is_empty() || !holds_word(text, "execute") {
-            return Ok(());
-        }
-        let statements = statements(text).unwrap_or_default();
-        match statements.iter().filter_map(|one| name(one, "execute")).find(|name| self.0.contains(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let message = format!("prepared statement \"{name}\" does not exist");
-                Err(SqlError::new("26000", message).detail("Its PREPARE was refused."))
-            }
+    /// Notes names that a text prepares statements under.
+    pub(super) fn note_prepares(&self, planned: &[Planned]) {
+        let mut state = self.shared.state();
+        planned.iter().for_each(|one| state.names.named.note_prepared(one));
+    }
+
+    /// Sends a `Bind` of a statement that reads nothing encrypted; without what it gives where that was for one that does.
+    pub(super) fn bind_plain(&mut self, message: &[u8], asked: Bind<'_>) {
+        if self.shared.state().names.named.gone.has(asked.statement) {
+            physical::bind(&mut self.out, &asked, &[]);
+        } else {
+            self.out.extend_from_slice(message);
         }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
-    use super::RefusedNames;
+    use super::PassedOver;
 
     #[test]
-    fn what_was_not_prepared_is_not_executed() {
-        let catalog = crate::rewrite::tests::catalog();
-        let mut refused = RefusedNames::default();
-        let mut note = |text: &str| {
-            refused.note(text, &crate::plan(text, &catalog).unwrap());
-            refused.require_none_in("SELECT 1; execute p ('secret')").is_err()
-        };
-        assert!(!note("PREPARE p AS SELECT id FROM notes WHERE id = $1"));
-        assert!(note("PREPARE p AS SELECT id FROM accounts WHERE memo = $1"));
-        assert!(note("PREPARE other AS SELECT id FROM notes WHERE id = $1"));
-        assert!(!note("PREPARE p AS SELECT id FROM accounts WHERE owner = $1"));
+    fn what_comes_is_passed_over_until_the_client_synchronises() {
+        let mut over = PassedOver::default();
+        assert!(!over.has(b'B'));
+        over.begin();
+        assert!(over.has(b'B') && over.has(b'P') && !over.has(b'H') && !over.has(b'd') && !over.has(b'Q'));
+        assert!(!over.has(b'S') && !over.has(b'B'));
     }
 }
