@@ -15,7 +15,7 @@ mod upserts;
 mod usual;
 mod views;
 
-use crate::catalog::{Catalog, Column, Table};
+use crate::catalog::{Catalog, Column, Origin, Table};
 use crate::plan::{
     Action, Derived, DerivedExpression, DerivedPart, Expression, Fold, Form, Gap, Output, Outputs, Piece,
     Program, Rewritten, Source,
@@ -132,6 +132,7 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
     match &value.form {
         Form::Plain => format!("‹{source}›"),
         Form::Presence => format!("‹is there {source}›"),
+        Form::Sealed(of) if of.origin != Origin::Stored => format!("‹result {source}›"),
         Form::Sealed(_) => format!("‹sealed {source}›"),
         Form::Equality(_) | Form::EqualTo(_) => format!("‹eq {source}›"),
         Form::SealedArray(_) => format!("‹each sealed {source}›"),

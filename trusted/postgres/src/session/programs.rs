@@ -339,11 +339,11 @@ impl Requests<'_> {
         if rows.len() < 2 || !values.iter().any(is_own) {
             return Ok(());
         }
-        let columns = &*self.rewriting.columns;
+        let keys = self.keys();
         let text = statement.texts.client.as_str();
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
-            let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
+            let read = reading::opened_texts(row, &recompute.read.outputs, keys)?;
             let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
             let computed: Result<Vec<_>, SqlError> =
                 recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
@@ -366,8 +366,7 @@ impl Requests<'_> {
         statement: &Statement,
         arguments: &[Argument<'_>],
     ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
-        let columns = &*self.rewriting.columns;
-        let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
+        let read = reading::opened_texts(row, &recompute.read.outputs, self.keys())?;
         let text = statement.texts.client.as_str();
         let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
         let computed: Result<Vec<_>, SqlError> =

@@ -143,7 +143,7 @@ fn extremes_choices_and_conditions() {
         ),
         (
             "SELECT coalesce(balance, 0), CASE WHEN owner = 'x' THEN NULL ELSE a.memo END AS m FROM accounts a",
-            "SELECT coalesce(balance, ‹sealed 0›), CASE WHEN \"owner$eq\" = ‹eq x› THEN ‹sealed NULL›::bytea ELSE a.memo END AS m \
+            "SELECT coalesce(balance, ‹result 0›), CASE WHEN \"owner$eq\" = ‹eq x› THEN ‹result NULL›::bytea ELSE a.memo END AS m \
              FROM accounts a => accounts.balance, accounts.memo",
         ),
         (

@@ -42,7 +42,7 @@ fn what_is_stored_is_chosen_by_what_says_the_same_each_time() {
     assert!(outcome(steady).contains("‹eq 2›"), "{}", outcome(steady));
     // In a result, it is made once.
     let shown = "SELECT CASE WHEN random() < 0.5 THEN owner ELSE 'x' END FROM accounts";
-    assert!(outcome(shown).contains("‹sealed x›"), "{}", outcome(shown));
+    assert!(outcome(shown).contains("‹result x›"), "{}", outcome(shown));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_is_of_a_group_goes_by_what_makes_it() {
         ),
         (
             "SELECT coalesce(owner, 'none') o, owner IS NULL, count(owner) FILTER (WHERE owner IS NULL) FROM accounts GROUP BY owner",
-            "SELECT coalesce(arras.any_of(owner), ‹sealed none›) o, \"owner$eq\" IS NULL, count(owner) FILTER (WHERE owner IS NULL) \
+            "SELECT coalesce(arras.any_of(owner), ‹result none›) o, \"owner$eq\" IS NULL, count(owner) FILTER (WHERE owner IS NULL) \
              FROM accounts GROUP BY \"owner$eq\" => accounts.owner, plain, plain",
         ),
         (
