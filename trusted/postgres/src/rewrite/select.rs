@@ -240,6 +240,7 @@ impl Analysis<'_> {
                 Ok(results)
             }
             SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                self.shows_results = false;
                 let first = self.body(left, None, outer, mode)?;
                 let second = self.body(right, None, outer, mode)?;
                 // Whether a union has rows does not depend on which of them are equal.
@@ -356,7 +357,11 @@ impl Analysis<'_> {
         let grouped = self.group_by(select, &scope)?;
         // From here on, what is looked at is of a group.
         let around = std::mem::replace(&mut self.groups, grouped.clone());
+        let shown = self.shows_results && matches!(mode, Mode::Top) && outer.is_none();
+        let shown = shown && !item::reads_results(select, order);
+        let around_results = std::mem::replace(&mut self.shows_results, shown);
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
+        self.shows_results = around_results;
         self.grouped_results(select, &results, &scope)?;
         if let Some(having) = &select.having {
             self.expression(having, &scope, "HAVING")?;
