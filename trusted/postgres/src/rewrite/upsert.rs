@@ -221,7 +221,9 @@ impl Analysis<'_> {
         (row, count): (&str, usize),
         returning: usize,
     ) -> Result<Vec<Piece>, SqlError> {
-        let mut write = vec![Piece::Text(format!("UPDATE {} SET ", self.source(&upsert.target)))];
+        let mut write = vec![Piece::Text("UPDATE ".into())];
+        write.extend(self.edits.pieces(self.text, self.bytes(&upsert.target))?);
+        write.push(Piece::Text(" SET ".into()));
         let mut comma = "";
         for (name, encryption, position) in &upsert.computed {
             for (suffix, form) in stored_forms(encryption) {
