@@ -199,6 +199,9 @@ fn expression(of: &Expression) -> String {
         }
         Expression::Coalesce(list) => list.iter().map(expression).collect::<Vec<_>>().join(" or "),
         Expression::Negated(inner) => format!("-{}", expression(inner)),
+        Expression::Chosen(position, among) => {
+            format!("read {position} of [{}]", among.iter().map(expression).collect::<Vec<_>>().join(", "))
+        }
         Expression::Assigned(inner, of) => format!("{} for {}", expression(inner), of.label),
         Expression::Upserted { is_there, new, kept } => {
             format!("{} where read {is_there}, else {}", expression(new), expression(kept))

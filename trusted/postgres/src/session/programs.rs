@@ -97,7 +97,9 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
             in_expression(left, encrypted);
             in_expression(right, encrypted);
         }
-        Expression::Coalesce(parts) => parts.iter().for_each(|part| in_expression(part, encrypted)),
+        Expression::Coalesce(parts) | Expression::Chosen(_, parts) => {
+            parts.iter().for_each(|part| in_expression(part, encrypted))
+        }
         Expression::Negated(inner) | Expression::Assigned(inner, _) => in_expression(inner, encrypted),
         Expression::Upserted { new, kept, .. } => {
             in_expression(new, encrypted);
@@ -355,7 +357,7 @@ impl Requests<'_> {
             .iter()
             .map(|(read, computed)| Inputs { text, arguments, read, computed, asker: self.orders() })
             .collect();
-        enter(values, &inputs, columns).await
+        enter(values, &inputs, &*self.rewriting.columns).await
     }
 
     /// What is written of a row that was read.
