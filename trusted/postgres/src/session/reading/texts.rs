@@ -20,19 +20,38 @@ impl Texts {
             out.extend_from_slice(frame);
             return;
         };
+        let missing = self.missing(&fields);
         replies::message(out, b'E', |out| {
             for (kind, text) in fields {
-                let moved = (kind == b'P').then(|| self.position(text));
-                let text = match &moved {
-                    None => text,
-                    Some(None) => continue,
-                    Some(Some(moved)) => moved.as_bytes(),
+                let said = match kind {
+                    b'P' => match self.position(text) {
+                        None => continue,
+                        moved => moved,
+                    },
+                    b'M' => missing.clone(),
+                    _ => None,
                 };
                 out.push(kind);
-                replies::string(out, text);
+                replies::string(out, said.as_deref().map_or(text, str::as_bytes));
             }
             out.push(0);
         });
+    }
+
+    /// The message about a table that is not there, by the name that the client wrote: without the schema that was written before it.
+    fn missing(&self, fields: &[(u8, &[u8])]) -> Option<String> {
+        let text = |wanted: u8| fields.iter().find(|(kind, _)| *kind == wanted).map(|(_, text)| *text);
+        // What a function of the client's names, it named so itself.
+        if text(b'C') != Some(b"42P01") || text(b'W').or(text(b'q')).is_some() {
+            return None;
+        }
+        let message = std::str::from_utf8(text(b'M')?).ok()?;
+        let (before, rest) = message.split_once('"')?;
+        let (schema, name) = rest.split_once('.')?;
+        let client = self.client.to_lowercase();
+        let written = [format!("{schema}."), format!("{schema}\".")].map(|form| form.to_lowercase());
+        let is_own = written.iter().any(|form| client.contains(form));
+        (!is_own && !schema.contains('"')).then(|| format!("{before}\"{name}"))
     }
 
     /// The place in the client's text of one in what was sent, both counted from 1: where the two agree from the beginning, or from the
@@ -118,6 +137,24 @@ mod tests {
         let texts = Texts { client: client.into(), span: 0..client.len(), sent: sent.into() };
         let place = sent.find(at).map(|byte| sent.get(..byte).unwrap_or_default().chars().count() + 1);
         texts.position(place?.to_string().as_bytes())?.parse().ok()
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_has_the_name_that_the_client_wrote() {
+        let said = |client: &str, message: &str, more: Option<(u8, &[u8])>| {
+            let texts = Texts { client: client.into(), span: 0..client.len(), sent: String::new() };
+            let fields = [(b'C', &b"42P01"[..]), (b'M', message.as_bytes())];
+            texts.missing(&fields.into_iter().chain(more).collect::<Vec<_>>())
+        };
+        let message = "relation \"public.t\" does not exist";
+        let bare = Some("relation \"t\" does not exist".to_owned());
+        assert_eq!(said("SELECT c FROM t", message, None), bare);
+        assert_eq!(said("EXECUTE p", message, None), bare);
+        for own in ["SELECT c FROM Public.t", "SELECT c FROM \"public\".t"] {
+            assert_eq!(said(own, message, None), None, "{own}");
+        }
+        assert_eq!(said("SELECT f()", message, Some((b'W', b"PL/pgSQL function f()"))), None);
+        assert_eq!(said("SELECT c FROM t", "relation \"t\" does not exist", None), None);
     }
 
     #[test]
