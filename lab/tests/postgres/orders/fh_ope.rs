@@ -383,5 +383,5 @@ async fn rows_that_one_statement_gives_values_each_have_a_place_of_their_own() {
     asked(&pair).await;
     let (code, said, _) =
         pair.refused("UPDATE visits SET age = v.a FROM (VALUES (1, 5)) AS v (i, a) WHERE id = i").await;
-    assert!(code == "0A000" && said.contains("visits.age"), "{code} {said}");
+    assert!(code == "0A000" && said.contains("has FROM"), "{code} {said}");
 }
