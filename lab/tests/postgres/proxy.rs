@@ -2,11 +2,12 @@
 
 use arras_keys::Key;
 use arras_lab::private_postgres::PrivatePostgres;
-use arras_postgres::{Access, Options, Rewriting, Schema, Server, Upstream};
+use arras_postgres::{Access, Listener, Options, Rewriting, Schema, Server, Upstream};
 use arras_records::column::ColumnSealer;
 use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder, OrderTerms};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -64,14 +65,30 @@ impl Proxy {
         }
         let rewriting = Rewriting::new(schema, Arc::new(Unordered(sealers)), 0);
         let access = Access::new(None, None);
-        Self::open(&server.uri("postgres"), access, Options::default(), Some(Arc::new(rewriting)))
+        Self::open(&server.uri("postgres"), access, (Options::default(), None), Some(Arc::new(rewriting)))
     }
 
     pub(crate) fn with(upstream: &str, access: Access, options: Options) -> Self {
-        Self::open(upstream, access, options, None)
+        Self::open(upstream, access, (options, None), None)
     }
 
-    fn open(upstream: &str, access: Access, options: Options, rewriting: Option<Arc<Rewriting>>) -> Self {
+    /// The same, by a socket in a folder as well.
+    pub(crate) fn in_folder(
+        upstream: &str,
+        access: Access,
+        options: Options,
+        folder: &Path,
+        port: u16,
+    ) -> Self {
+        Self::open(upstream, access, (options, Some((folder.to_owned(), port))), None)
+    }
+
+    fn open(
+        upstream: &str,
+        access: Access,
+        (options, folder): (Options, Option<(PathBuf, u16)>),
+        rewriting: Option<Arc<Rewriting>>,
+    ) -> Self {
         let upstream = Upstream::parse(upstream, None).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
@@ -79,11 +96,18 @@ impl Proxy {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let server = Server::new(upstream, access, options, rewriting);
+                if let Some((folder, port)) = folder {
+                    let socket = Listener::in_folder(&folder, port, None).await.unwrap();
+                    let server = server.clone();
+                    // It goes with the runtime.
+                    tokio::spawn(async move { server.serve(socket, std::future::pending()).await });
+                }
                 tell.send(listener.local_addr().unwrap()).unwrap();
                 let shutdown = async {
                     let _ = stopped.await;
                 };
-                Server::new(upstream, access, options, rewriting).serve(listener, shutdown).await;
+                server.serve(listener, shutdown).await;
             });
         });
         Self { address: told.recv().unwrap(), stop: Some(stop), thread: Some(thread) }

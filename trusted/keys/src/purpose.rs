@@ -14,6 +14,7 @@
 //! |   |-- ColumnSeal                      AEAD of the column's values
 //! |   |-- ColumnEquality                  deterministic tag of a value: the term that equal values share
 //! |   |-- ColumnCheck                     PRF: what the database keeps, by which another key or id is noticed
+//! |   |-- ColumnResultSeal                AEAD of values that a statement gives for its own results, beside the column's
 //! |   `-- what an index of the column's order has below, by its scheme
 //! `-- Index(id)                           one an index; id is the index's random 8 bytes
 //!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
@@ -84,6 +85,8 @@ pub enum Purpose<'a> {
     ColumnCheck,
     /// From `Column`. All 32 bytes are used (AES-SIV takes two AES-128 keys).
     ColumnEquality,
+    /// From `Column`.
+    ColumnResultSeal,
     /// From `Column`.
     ColumnSeal,
     /// From a root, with the index's id.
@@ -157,6 +160,7 @@ impl<'a> Purpose<'a> {
             Self::Column(id) => ("column", id),
             Self::ColumnCheck => ("column check", b""),
             Self::ColumnEquality => ("column equality", b""),
+            Self::ColumnResultSeal => ("column result seal", b""),
             Self::ColumnSeal => ("column seal", b""),
             Self::Index(id) => ("index", id),
             Self::ProxyRunning => ("proxy running", b""),

@@ -33,12 +33,24 @@ impl Access {
 #[derive(Clone, Default)]
 pub struct Users {
     verifiers: HashMap<String, Verifier>,
+    peers: HashMap<String, u32>,
 }
 
 impl Users {
     /// Adds a user; false if it is there already.
     pub fn add(&mut self, name: String, verifier: Verifier) -> bool {
         self.verifiers.insert(name, verifier).is_none()
+    }
+
+    /// Lets an operating system's user in as a user, without a password, by a socket of this machine: PostgreSQL's `peer`. False if
+    /// another is let in so already.
+    pub fn add_peer(&mut self, name: String, number: u32) -> bool {
+        self.peers.insert(name, number).is_none()
+    }
+
+    /// Is who comes by a socket of this machine let in as that user?
+    pub(crate) fn is_peer(&self, name: &str, number: Option<u32>) -> bool {
+        number.is_some() && self.peers.get(name).copied() == number
     }
 
     pub(crate) fn verifier(&self, name: &str) -> Option<Verifier> {

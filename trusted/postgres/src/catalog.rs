@@ -7,6 +7,7 @@
 mod check;
 mod doubt;
 mod order;
+mod origin;
 mod reading;
 
 pub use check::KeyCheck;
@@ -16,6 +17,7 @@ use doubt::Doubt;
 pub use doubt::{Tables, Taken};
 pub(crate) use order::CIPHERTEXT_KEY_BYTES;
 pub use order::Order;
+pub use origin::{Origin, StatementDigest};
 pub use reading::COLUMNS;
 
 use crate::column_type::ColumnType;
@@ -337,13 +339,14 @@ pub struct Encryption {
     pub sum: bool,
     /// What the database keeps of it, by which another key or id is noticed; none where no keys are.
     pub check: Option<KeyCheck>,
+    /// Which values a sealed one may be. Of what a table has, those that are stored.
+    pub origin: Origin,
 }
 
 impl Encryption {
-    /// What parameters are sealed under that are computed with beside the column: another id, so that none opens as a value of it.
-    #[must_use]
-    pub fn parameters_id(&self) -> [u8; 8] {
-        self.id.map(|byte| !byte)
+    /// The column as what the server chooses of it and of what the statement of that text gives, for its results.
+    pub(crate) fn chosen_in(&self, text: &str) -> Self {
+        Self { origin: Origin::Chosen(StatementDigest::new(text, None)), ..self.clone() }
     }
 
     /// The column as the holder of keys is told of it.

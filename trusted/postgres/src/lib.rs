@@ -16,6 +16,7 @@ pub mod error;
 pub mod examined;
 mod fields;
 mod frames;
+mod listener;
 pub mod mope;
 mod named;
 mod pipeline;
@@ -39,6 +40,7 @@ pub mod values;
 pub use access::{Acceptor, Access, Users};
 pub use catalog::Catalog;
 pub use error::SqlError;
+pub use listener::{Listener, SocketFile, socket_path};
 use mope::{
     Connections, Dial, Dialled, Duplex, Freshness, Question, Settings, Snapshot, failure, hold_statement,
     is_holding, is_named_in,

@@ -345,6 +345,8 @@ pub enum Expression {
     Coalesce(Vec<Expression>),
     /// With the other sign.
     Negated(Box<Expression>),
+    /// The one of the number, from 1, that a plain column of the row says; NULL without one.
+    Chosen(usize, Vec<Expression>),
     /// As a column has it that it is assigned to.
     Assigned(Box<Expression>, Arc<Encryption>),
     /// What is new where a row is there that was to be inserted, else what is kept.

@@ -4,18 +4,17 @@ use crate::Question;
 use crate::access::Access;
 use crate::cancel::{Cancellable, Key};
 use crate::error::SqlError;
+use crate::listener::{Listener, Peer};
 use crate::replies::{self, Authentication};
 use crate::rewriting::Rewriting;
 use crate::session::{self, End, Ends, Surroundings};
 use crate::startup::{self, Opening, StartupFailure, Wanted};
+use crate::stream::Socket;
 use crate::upstream::{Begun, Login, Upstream};
-use arras_transport::tcp;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -90,7 +89,8 @@ impl Server {
 
     /// Serves connections until `shutdown` completes; then lets statements under way end, for [`Options::stop_grace`] at
     /// most, closes all connections and returns.
-    pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    pub async fn serve(&self, listener: impl Into<Listener>, shutdown: impl Future<Output = ()>) {
+        let listener = listener.into();
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -98,9 +98,9 @@ impl Server {
                 () = &mut shutdown => break,
                 Some(ended) = connections.join_next() => report_failure(ended),
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, address)) => {
+                    Ok((stream, peer)) => {
                         let (shared, stop) = (Arc::clone(&self.shared), self.stop.subscribe());
-                        connections.spawn(async move { shared.connection(stream, address, stop).await });
+                        connections.spawn(async move { shared.connection(stream, peer, stop).await });
                     }
                     Err(error) => {
                         tracing::warn!(%error, "could not accept a PostgreSQL connection");
@@ -135,11 +135,7 @@ fn report_failure(ended: Result<(), JoinError>) {
 
 impl ServerState {
     /// Serves one connection to its end.
-    async fn connection(&self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
-        // An application may pause for as long as it likes in the middle of what it reads.
-        if let Err(error) = tcp::tune(&stream, None) {
-            tracing::debug!(%peer, %error, "a PostgreSQL connection could not be set up");
-        }
+    async fn connection(&self, stream: Socket, peer: Peer, mut stop: watch::Receiver<bool>) {
         let Ok(place) = self.opening.try_acquire() else {
             tracing::warn!(%peer, "PostgreSQL connection refused: too many have not said yet who they are");
             return;
@@ -170,7 +166,7 @@ impl ServerState {
         }
     }
 
-    async fn cancel(&self, shown: Key, peer: SocketAddr) {
+    async fn cancel(&self, shown: Key, peer: Peer) {
         // Nothing is said to whoever asks, as PostgreSQL says nothing.
         let Some(request) = self.sessions.cancel(shown) else {
             tracing::info!(%peer, "a request to cancel names no session");

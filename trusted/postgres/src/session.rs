@@ -27,6 +27,7 @@ use crate::replies::{self, Severity};
 use crate::rewriting::Rewriting;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
+use crate::values::SessionId;
 use behind::Behind;
 use held::Held;
 use names::{Names, Undo};
@@ -82,6 +83,8 @@ struct KeepingBack {
 
 /// What both ways know.
 struct State {
+    /// What its values for results are sealed to.
+    session: SessionId,
     pipeline: Pipeline<Note>,
     names: Names,
     settings: Settings,
@@ -167,6 +170,7 @@ impl BothWays {
         let mut settings = Settings::default();
         settings.read_all(beginning);
         let state = State {
+            session: SessionId::draw(),
             pipeline: Pipeline::default(),
             names: Names::default(),
             settings,

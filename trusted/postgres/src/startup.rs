@@ -4,13 +4,12 @@ use crate::access::Access;
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::frames::Head;
+use crate::listener::Peer;
 use crate::replies::{self, Authentication, Severity};
 use crate::scram::{self, Denied, Exchange};
-use crate::stream::Stream;
+use crate::stream::{Socket, Stream};
 use std::io;
-use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// Longest start-up message, in bytes: PostgreSQL's own limit.
 const STARTUP_BYTES_MAX: usize = 10_000;
@@ -62,19 +61,9 @@ pub(crate) struct Opening {
 }
 
 /// Hears a client until it is known who it is and what it wants.
-pub(crate) async fn hear(
-    stream: TcpStream,
-    peer: SocketAddr,
-    access: &Access,
-) -> Result<Wanted, StartupFailure> {
-    let mut first = [0];
-    if stream.peek(&mut first).await? == 0 {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-    }
-    let mut stream = match (&access.tls, first) {
-        (Some(acceptor), [TLS_HANDSHAKE]) => {
-            Stream::Tls(Box::new(acceptor.current().accept(stream).await?.into()))
-        }
+pub(crate) async fn hear(stream: Socket, peer: Peer, access: &Access) -> Result<Wanted, StartupFailure> {
+    let mut stream = match (&access.tls, begins_tls(&stream).await?) {
+        (Some(acceptor), true) => Stream::Tls(Box::new(acceptor.current().accept(stream).await?.into())),
         _ => Stream::Plain(stream),
     };
     loop {
@@ -104,6 +93,16 @@ pub(crate) async fn hear(
     }
 }
 
+/// Does a client begin TLS without asking for it? Nobody does by a socket of this machine.
+async fn begins_tls(stream: &Socket) -> io::Result<bool> {
+    let Socket::Tcp(stream) = stream else { return Ok(false) };
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 0 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+    }
+    Ok(first == [TLS_HANDSHAKE])
+}
+
 /// Reads a message without a type, byte for byte: what follows it may be encrypted.
 async fn packet(stream: &mut Stream) -> Result<Vec<u8>, StartupFailure> {
     let length = usize::try_from(stream.read_i32().await?).map_err(|_| StartupFailure::Malformed)?;
@@ -118,11 +117,12 @@ async fn packet(stream: &mut Stream) -> Result<Vec<u8>, StartupFailure> {
 /// Answers a wish for encryption.
 async fn encrypted(stream: Stream, access: &Access) -> Result<Stream, StartupFailure> {
     match (stream, &access.tls) {
-        (Stream::Plain(mut stream), Some(acceptor)) => {
+        (Stream::Plain(mut stream @ Socket::Tcp(_)), Some(acceptor)) => {
             stream.write_all(b"S").await?;
             Ok(Stream::Tls(Box::new(acceptor.current().accept(stream).await?.into())))
         }
-        (Stream::Plain(mut stream), None) => {
+        // As PostgreSQL, which speaks none by a socket of its machine.
+        (Stream::Plain(mut stream), _) => {
             stream.write_all(b"N").await?;
             Ok(Stream::Plain(stream))
         }
@@ -149,7 +149,7 @@ async fn open(
     mut stream: Stream,
     minor: i32,
     mut fields: Fields<'_>,
-    (peer, access): (SocketAddr, &Access),
+    (peer, access): (Peer, &Access),
 ) -> Result<Opening, StartupFailure> {
     let (mut user, mut parameters, mut unknown) = (None, Vec::new(), Vec::new());
     loop {
@@ -183,7 +183,7 @@ async fn open(
         let refusal = no(text).hint("Connect the replica to the database: it holds ciphertext.");
         return Err(refused(&mut stream, refusal).await);
     }
-    if access.tls.is_some() && !peer.ip().is_loopback() && matches!(stream, Stream::Plain(_)) {
+    if access.tls.is_some() && !peer.is_local() && matches!(stream, Stream::Plain(_)) {
         let refusal =
             SqlError::new("28000", "the proxy is connected to with TLS only").hint("Set sslmode=require.");
         return Err(refused(&mut stream, refusal).await);
@@ -193,13 +193,20 @@ async fn open(
         replies::negotiate(&mut out, &unknown);
         stream.write_all(&out).await?;
     }
-    authenticate(&mut stream, &user, access).await?;
+    authenticate(&mut stream, &user, (peer, access)).await?;
     Ok(Opening { stream, user, parameters })
 }
 
 /// Has a client prove who it is. That it is let in is not said yet: the database has a word in that.
-async fn authenticate(stream: &mut Stream, user: &str, access: &Access) -> Result<(), StartupFailure> {
+async fn authenticate(
+    stream: &mut Stream,
+    user: &str,
+    (peer, access): (Peer, &Access),
+) -> Result<(), StartupFailure> {
     let Some(users) = &access.users else { return Ok(()) };
+    if users.is_peer(user, peer.user()) {
+        return Ok(());
+    }
     match scram(stream, user.as_bytes(), users.verifier(user), &access.mask).await? {
         Ok(()) => Ok(()),
         Err(why) => {

@@ -9,7 +9,8 @@ mod tls;
 pub use address::{AddressError, Upstream};
 pub use password::LoginPassword;
 
-use crate::stream::Stream;
+use crate::listener::socket_path;
+use crate::stream::{Socket, Stream};
 use arras_transport::tcp;
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -20,7 +21,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -71,9 +72,15 @@ impl Upstream {
     /// A connection, protected as configured, of which nothing was said yet.
     async fn connect(&self) -> Result<Stream, UpstreamError> {
         let connected = async {
-            let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-            // A database that waits for a lock reads nothing of what was sent ahead.
-            tcp::tune(&stream, None)?;
+            let stream = match self.folder() {
+                Some(folder) => Socket::Unix(UnixStream::connect(socket_path(folder, self.port)).await?),
+                None => {
+                    let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+                    // A database that waits for a lock reads nothing of what was sent ahead.
+                    tcp::tune(&stream, None)?;
+                    Socket::Tcp(stream)
+                }
+            };
             match &self.protection {
                 Protection::Plain => Ok(Stream::Plain(stream)),
                 Protection::Tls(config, name) => secure(stream, config, name).await,
@@ -102,7 +109,7 @@ impl Upstream {
 /// Asks for TLS and begins it. What comes before it is read byte for byte, so that nothing in plaintext passes as
 /// encrypted.
 async fn secure(
-    mut stream: TcpStream,
+    mut stream: Socket,
     config: &Arc<ClientConfig>,
     name: &ServerName<'static>,
 ) -> Result<Stream, UpstreamError> {

@@ -6,6 +6,7 @@ mod compared;
 mod derived;
 mod folding;
 mod given;
+mod session_keys;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -17,12 +18,13 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 pub(crate) use arithmetic::kind_of_digits;
-use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
+use arras_service::columns::{Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use compared::is_finer;
 use compared::{Standing, compared_key, equality_bytes, equality_members, order_standing};
 pub(crate) use derived::{check_constant, common_kind, constant_value};
 pub(crate) use folding::Folding;
 use given::{given, given_members};
+pub use session_keys::{SessionId, SessionKeys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub(crate) use stored::stored_terms;
@@ -68,9 +70,11 @@ pub struct Inputs<'a> {
     pub asker: Asker,
 }
 
-/// What of a session matters to the orders of columns.
+/// What of a session matters to its values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asker {
+    /// What its values for results are sealed to.
+    pub session: SessionId,
     /// The database's process.
     pub process: Option<i32>,
     /// May its transactions see the database as it was when they began? Then ciphertexts carry the labels that they have now.
@@ -283,13 +287,6 @@ fn bound_above(place: Place, side: Side, gap: Gap) -> (u8, Vec<u8>) {
     }
 }
 
-/// The keys that a column's values are under.
-fn keys(columns: &dyn Columns, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn ColumnKeys>, SqlError> {
-    let missing =
-        || SqlError::new(sqlstate::INTERNAL_ERROR, format!("the proxy has no keys of column {}", of.label));
-    columns.keys(id).ok_or_else(missing)
-}
-
 /// What makes a column's terms of order, where they are ciphertexts.
 fn order_terms(columns: &dyn Columns, of: &Encryption) -> Result<Arc<dyn OrderTerms>, SqlError> {
     let missing = || {
@@ -309,9 +306,10 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Some(datum) => PhysicalValue::Bytes(make(datum)?),
         })
     };
+    let keys = SessionKeys::new(columns, inputs.asker.session);
     let term = |encryption: &Encryption, canonical: &[u8]| {
         let shared = encryption.equality.unwrap_or(encryption.id);
-        Ok::<_, SqlError>(keys(columns, shared, encryption)?.equality(canonical).to_vec())
+        Ok::<_, SqlError>(keys.keys(shared, encryption)?.equality(canonical).to_vec())
     };
     match &value.form {
         Form::Plain => Ok(match &value.source {
@@ -328,9 +326,9 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             };
             Ok(if is_null { PhysicalValue::Null } else { PhysicalValue::Text("true".into()) })
         }
-        Form::Sealed(encryption) => bytes(encryption, &|datum| {
-            Ok(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored()))
-        }),
+        Form::Sealed(encryption) => {
+            bytes(encryption, &|datum| keys.seal(encryption, &datum.storable(encryption)?.stored()))
+        }
         Form::Equality(encryption) => {
             bytes(encryption, &|datum| term(encryption, &datum.storable(encryption)?.canonical()))
         }
@@ -339,7 +337,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Some(bytes) => PhysicalValue::Bytes(term(encryption, &bytes)?),
         }),
         Form::SealedArray(encryption) => array(value, encryption, inputs, &|datum| {
-            Ok(Some(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored())))
+            keys.seal(encryption, &datum.storable(encryption)?.stored()).map(Some)
         }),
         Form::EqualityArray(encryption) => array(value, encryption, inputs, &|datum| {
             term(encryption, &datum.storable(encryption)?.canonical()).map(Some)
@@ -443,7 +441,7 @@ impl Output {
         raw: Option<&[u8]>,
         raw_is_binary: bool,
         binary: bool,
-        columns: &dyn Columns,
+        keys: SessionKeys<'_>,
     ) -> Result<Option<Vec<u8>>, SqlError> {
         let written = |value: &Datum, kind: ColumnType| {
             if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
@@ -452,7 +450,7 @@ impl Output {
             let found = match raw {
                 None => folding.end_of_nothing()?,
                 Some(raw) => {
-                    folding.read(raw, columns)?;
+                    folding.read(raw, keys)?;
                     folding.end()?
                 }
             };
@@ -463,7 +461,7 @@ impl Output {
             Self::Plain | Self::PlainRest | Self::Fold(..) | Self::Derived(_) => Ok(Some(raw.to_vec())),
             Self::Sealed(encryption) => {
                 let sealed = bytea(raw, raw_is_binary).ok_or_else(|| not_sealed(encryption))?;
-                Ok(Some(written(&opened(&sealed, encryption, columns)?, encryption.kind)))
+                Ok(Some(written(&opened(&sealed, encryption, keys)?, encryption.kind)))
             }
         }
     }
@@ -478,7 +476,9 @@ pub(crate) fn open_constant(
 ) -> Option<String> {
     let digits = constant.strip_prefix('\'')?.strip_suffix("'::bytea")?;
     let sealed = Output::Sealed(encryption.clone());
-    let opened = sealed.open(Some(digits.as_bytes()), false, false, columns).ok()??;
+    // It is stored, and no session's.
+    let keys = SessionKeys::new(columns, SessionId::default());
+    let opened = sealed.open(Some(digits.as_bytes()), false, false, keys).ok()??;
     String::from_utf8(opened).ok()
 }
 
@@ -489,8 +489,8 @@ fn not_sealed(encryption: &Encryption) -> SqlError {
     )
 }
 
-fn opened(sealed: &[u8], encryption: &Encryption, columns: &dyn Columns) -> Result<Datum, SqlError> {
-    let stored = keys(columns, encryption.id, encryption)?.open(sealed).map_err(|_| {
+fn opened(sealed: &[u8], encryption: &Encryption, keys: SessionKeys<'_>) -> Result<Datum, SqlError> {
+    let stored = keys.open(encryption, sealed)?.map_err(|_| {
         not_sealed(encryption).hint("Was the column encrypted under another key, or its ciphertext changed?")
     })?;
     Datum::from_stored(encryption.kind, &stored)

@@ -22,6 +22,7 @@ pub use failure::Failure;
 pub(crate) use unlock::PASSPHRASE;
 
 use crate::address::address;
+use crate::postgres::{Place, place};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -367,8 +368,9 @@ pub struct PostgresDevArguments {
     #[arg(long, value_name = "FILE.toml")]
     pub schema: PathBuf,
     /// Where applications connect; port 0 takes a free one, printed as `listening on postgres://ADDRESS`.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:5433")]
-    pub listen: String,
+    /// `HOST:PORT`, or the folder of a socket, `/run/arras` or `/run/arras:PORT`.
+    #[arg(long, value_name = "PLACE", value_parser = place, default_value = "127.0.0.1:5433")]
+    pub listen: Place,
 }
 
 /// Arguments of `arras proxy`.
@@ -378,8 +380,9 @@ pub struct ProxyArguments {
     #[arg(long, value_name = "FILE.toml", required_unless_present_all = ["postgres", "upstream"])]
     pub config: Option<PathBuf>,
     /// Where applications of PostgreSQL connect, in place of the configuration's `postgres.listen`.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    pub postgres: Option<String>,
+    /// `HOST:PORT`, or the folder of a socket, `/run/arras` or `/run/arras:PORT`; may be given several times.
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    pub postgres: Vec<Place>,
     /// The PostgreSQL behind the proxy, `postgres://[user[:password]@]host[:port][/database][?sslmode=...]`, in place of the
     /// configuration's `postgres.upstream`. A password is better left to the environment variable PGPASSWORD: arguments are
     /// shown by `ps`.

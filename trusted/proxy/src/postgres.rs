@@ -5,6 +5,7 @@ pub(crate) mod examining;
 mod known;
 mod lately;
 mod opening;
+mod place;
 mod ready;
 
 use crate::cli::Failure;
@@ -12,12 +13,14 @@ use crate::configuration::{
     ConfigurationError, KeyringFile, LogFormat, default_connections_max, default_memory, parse_failure,
 };
 use arras_keys::Keyring;
-use arras_postgres::{Acceptor, Access, LoginPassword, Options, Server, Upstream, Users};
+use arras_postgres::{Acceptor, Access, Listener, LoginPassword, Options, Server, Upstream, Users};
+pub use place::{Place, place};
 use serde::Deserialize;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Name of the folder of heads.
 const HEADS: &str = "postgres-heads";
@@ -26,9 +29,12 @@ const HEADS: &str = "postgres-heads";
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Postgres {
-    /// Where applications connect, host and port.
-    #[serde(deserialize_with = "crate::address::read")]
-    pub listen: String,
+    /// Where applications connect: host and port, or the folder of a socket; or a list of such places.
+    #[serde(deserialize_with = "place::read")]
+    pub listen: Vec<Place>,
+    /// Who may connect by a socket, as `chmod` writes it; the proxy's own user if absent.
+    #[serde(default, deserialize_with = "place::read_mode")]
+    pub socket_permissions: Option<u32>,
     /// The database behind, a URL; a password may be in it.
     pub upstream: Url,
     /// The schema of tables: which columns are encrypted. Without it nothing is.
@@ -63,7 +69,9 @@ pub struct User {
     /// What a client gives as `user`; named once in the list.
     pub name: String,
     /// What the password is checked by, as in PostgreSQL's `pg_authid.rolpassword`.
-    pub verifier: String,
+    pub verifier: Option<String>,
+    /// The operating system's user who is let in without a password by a socket: PostgreSQL's `peer`.
+    pub peer: Option<String>,
 }
 
 impl Postgres {
@@ -73,37 +81,40 @@ impl Postgres {
     /// Half of what a listener needs is missing.
     pub fn overridden(
         configured: Option<Self>,
-        listen: Option<String>,
+        listen: Vec<Place>,
         upstream: Option<String>,
     ) -> Result<Option<Self>, String> {
-        match (configured, listen, upstream.map(Url)) {
-            (Some(mut configured), listen, upstream) => {
-                configured.listen = listen.unwrap_or(configured.listen);
+        match (configured, upstream.map(Url)) {
+            (Some(mut configured), upstream) => {
+                if !listen.is_empty() {
+                    configured.listen = listen;
+                }
                 configured.upstream = upstream.unwrap_or(configured.upstream);
                 Ok(Some(configured))
             }
-            (None, Some(listen), Some(upstream)) => Ok(Some(Self::plain(listen, upstream))),
-            (None, Some(_), None) => Err("--postgres needs --upstream, or a [postgres] section".into()),
-            // It may come from the environment.
-            (None, None, _) => Ok(None),
+            // The upstream may come from the environment.
+            (None, _) if listen.is_empty() => Ok(None),
+            (None, Some(upstream)) => Ok(Some(Self::plain(listen, upstream))),
+            (None, None) => Err("--postgres needs --upstream, or a [postgres] section".into()),
         }
     }
 
     /// A listener in front of a database in which nothing is encrypted.
-    fn plain(listen: String, upstream: Url) -> Self {
+    fn plain(listen: Vec<Place>, upstream: Url) -> Self {
         let (certificate, private_key, users) = (None, None, Vec::new());
-        Self { listen, upstream, schema: None, heads: None, certificate, private_key, users }
+        let (socket_permissions, schema, heads) = (None, None, None);
+        Self { listen, socket_permissions, upstream, schema, heads, certificate, private_key, users }
     }
 
     /// A listener for development: everything that is kept is in one directory.
     pub(crate) fn for_development(
-        listen: String,
+        listen: Place,
         upstream: String,
         schema: PathBuf,
         directory: &Path,
     ) -> Self {
         let (schema, heads) = (Some(schema), Some(directory.join(HEADS)));
-        Self { schema, heads, ..Self::plain(listen, Url(upstream)) }
+        Self { schema, heads, ..Self::plain(vec![listen], Url(upstream)) }
     }
 
     /// Makes its paths relative to the configuration's directory.
@@ -137,15 +148,35 @@ impl Postgres {
             _ => return Err(Self::wrong("certificate and private_key are given together")),
         };
         let mut users = Users::default();
-        for User { name, verifier } in &self.users {
-            let verifier = verifier
-                .parse()
-                .map_err(|error| Self::wrong(format!("the verifier of {name:?}: {error}")))?;
-            if !users.add(name.clone(), verifier) {
-                return Err(Self::wrong(format!("the user {name:?} is named twice")));
-            }
+        for user in &self.users {
+            user.add_to(&mut users)?;
         }
         Ok(Access::new((!self.users.is_empty()).then_some(users), tls))
+    }
+}
+
+impl User {
+    /// Lets the user in, by each way that the configuration names.
+    fn add_to(&self, users: &mut Users) -> Result<(), Failure> {
+        let Self { name, verifier, peer } = self;
+        let twice = || Postgres::wrong(format!("the user {name:?} is named twice"));
+        if verifier.is_none() && peer.is_none() {
+            return Err(Postgres::wrong(format!("the user {name:?} has neither verifier nor peer")));
+        }
+        if let Some(verifier) = verifier {
+            let verifier = verifier
+                .parse()
+                .map_err(|error| Postgres::wrong(format!("the verifier of {name:?}: {error}")))?;
+            users.add(name.clone(), verifier).then_some(()).ok_or_else(twice)?;
+        }
+        if let Some(peer) = peer {
+            let found = nix::unistd::User::from_name(peer).ok().flatten();
+            let number = found.map(|user| user.uid.as_raw());
+            let unknown = || Postgres::wrong(format!("this machine has no user {peer:?}"));
+            let number = number.ok_or_else(unknown)?;
+            users.add_peer(name.clone(), number).then_some(()).ok_or_else(twice)?;
+        }
+        Ok(())
     }
 }
 
@@ -194,12 +225,12 @@ impl Alone {
 
 /// A listener that is open.
 pub(crate) struct Listening {
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     server: Server,
 }
 
 impl Listening {
-    /// Opens the listener, and says so on standard output.
+    /// Opens the listeners, and says so on standard output.
     ///
     /// Messages and prepared statements may hold `memory` MiB.
     pub(crate) async fn open(
@@ -220,24 +251,41 @@ impl Listening {
             (None, _) => None,
         };
         let access = postgres.access()?;
-        let failed = |source| Failure::Listen { address: postgres.listen.clone(), source };
-        let listener = TcpListener::bind(&postgres.listen).await.map_err(failed)?;
-        let bound = listener.local_addr().map_err(failed)?;
-        if postgres.users.is_empty() && !bound.ip().is_loopback() {
-            return Err(Postgres::wrong(format!(
-                "whoever reaches {bound} would be let in: name users, or listen on a loopback address"
-            )));
+        let mut listeners = Vec::new();
+        for place in &postgres.listen {
+            let failed = |source| Failure::Listen { address: place.to_string(), source };
+            let (listener, bound, others) = place.open(postgres.socket_permissions).await.map_err(failed)?;
+            if postgres.users.is_empty() && others {
+                return Err(Postgres::wrong(format!(
+                    "whoever reaches {place} would be let in: name users, or listen on a loopback address or a socket of the \
+                     proxy's own user"
+                )));
+            }
+            // For whoever started the proxy with port 0; nobody reading is no reason to stop.
+            let _ = writeln!(io::stdout(), "listening on postgres://{bound}");
+            let _ = io::stdout().flush();
+            tracing::info!(address = %bound, %upstream, "listening on postgres://{bound}");
+            listeners.push(listener);
         }
-        // For whoever started the proxy with port 0; nobody reading is no reason to stop.
-        let _ = writeln!(io::stdout(), "listening on postgres://{bound}");
-        let _ = io::stdout().flush();
-        tracing::info!(address = %bound, %upstream, "listening on postgres://{bound}");
         let options = Options { connections_max, ..Options::default() };
-        Ok(Self { listener, server: Server::new(upstream, access, options, rewriting) })
+        Ok(Self { listeners, server: Server::new(upstream, access, options, rewriting) })
     }
 
     /// Serves until `stop` completes.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
-        self.server.serve(self.listener, stop).await;
+        let stopping = watch::Sender::new(false);
+        let mut served = JoinSet::new();
+        for listener in self.listeners {
+            let (server, mut stopping) = (self.server.clone(), stopping.subscribe());
+            served.spawn(async move {
+                // The sender outlives this.
+                server
+                    .serve(listener, async move { _ = stopping.wait_for(|stopping| *stopping).await })
+                    .await;
+            });
+        }
+        stop.await;
+        stopping.send_replace(true);
+        while served.join_next().await.is_some() {}
     }
 }

@@ -5,6 +5,9 @@
 //! while values of older ones still open. Equality terms are AES-SIV tags under the *oldest* root, as a term that changed
 //! with the keyring would not be equal to itself. A column's check is HKDF-SHA256 of a key of its own under the oldest root.
 //!
+//! What a statement gives for its own results is sealed so, too, under another key of the column's, of the newest root; associated data
+//! is the id and the context, of a length that is the caller's for good.
+//!
 //! *Leakage.* Sealed values: their lengths, which are one for a column whose type or declaration has a longest value, and
 //! show steps for one that has none ([`Padding`]); the version. Equality terms: which values of the columns that share a
 //! key are equal, and so how often each is there.
@@ -50,6 +53,8 @@ pub struct ColumnSealer {
     declared: Declared,
     /// By the version of the root, the newest last.
     seals: Vec<(u32, Aead)>,
+    /// Of what statements give for their own results, which none keeps: under the newest root.
+    results: Aead,
     equality: DetAead,
     random: Randomness,
 }
@@ -65,13 +70,15 @@ impl ColumnSealer {
     /// Nonces are the operating system's.
     #[must_use]
     pub fn new<'k>(declared: Declared, roots: impl IntoIterator<Item = (u32, &'k Key)>) -> Option<Self> {
-        let (mut seals, mut equality) = (Vec::new(), None);
+        let (mut seals, mut equality, mut results) = (Vec::new(), None, None);
         for (version, root) in roots {
             let column = root.child(Purpose::Column(&declared.id));
             seals.push((version, Aead::new(column.child(Purpose::ColumnSeal).expose())));
+            results = Some(Aead::new(column.child(Purpose::ColumnResultSeal).expose()));
             equality.get_or_insert_with(|| DetAead::new(column.child(Purpose::ColumnEquality).expose()));
         }
-        Some(Self { declared, seals, equality: equality?, random: SYSTEM.clone() })
+        let (results, equality) = (results?, equality?);
+        Some(Self { declared, seals, results, equality, random: SYSTEM.clone() })
     }
 
     /// The same with nonces from another source.
@@ -80,7 +87,21 @@ impl ColumnSealer {
         Self { random, ..self }
     }
 
-    fn padded(&self, canonical: &[u8]) -> Zeroizing<Vec<u8>> {
+    fn nonce(&self) -> [u8; NONCE_BYTES] {
+        let mut nonce = [0; NONCE_BYTES];
+        self.random.rng().fill_bytes(&mut nonce);
+        nonce
+    }
+
+    /// How a value for results is padded, which may be of another type than the column's.
+    fn padding_of_result(&self, canonical: &[u8]) -> Padding {
+        match self.declared.padding {
+            Padding::To(longest) if canonical.len() <= longest => Padding::To(longest),
+            Padding::None | Padding::To(_) | Padding::InSteps => Padding::InSteps,
+        }
+    }
+
+    fn padded(canonical: &[u8], padding: Padding) -> Zeroizing<Vec<u8>> {
         // With room for all of the padding, so that no copy of the value is left behind by a growing vector.
         let room = canonical.len() + canonical.len() / 8 + 2 * STEP;
         let plaintext = |room| {
@@ -88,7 +109,7 @@ impl ColumnSealer {
             plaintext.extend_from_slice(canonical);
             plaintext
         };
-        Zeroizing::new(match self.declared.padding {
+        Zeroizing::new(match padding {
             Padding::None => canonical.to_vec(),
             Padding::To(longest) => {
                 let length = longest.max(canonical.len()) + 1;
@@ -99,22 +120,22 @@ impl ColumnSealer {
     }
 }
 
+fn refused() -> ServiceError {
+    ServiceError::new(
+        Fault::Corruption,
+        "a value of an encrypted column does not open: it was altered, moved, or sealed under another key",
+    )
+}
+
 impl ColumnKeys for ColumnSealer {
     fn seal(&self, canonical: &[u8]) -> Vec<u8> {
         let Some((version, seal)) = self.seals.last() else { return Vec::new() };
-        let mut nonce = [0; NONCE_BYTES];
-        self.random.rng().fill_bytes(&mut nonce);
-        let sealed = seal.seal(&nonce, &self.declared.id, &self.padded(canonical));
+        let padded = Self::padded(canonical, self.declared.padding);
+        let sealed = seal.seal(&self.nonce(), &self.declared.id, &padded);
         [&version.to_be_bytes()[..], &sealed].concat()
     }
 
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, ServiceError> {
-        let refused = || {
-            ServiceError::new(
-                Fault::Corruption,
-                "a value of an encrypted column does not open: it was altered, moved, or sealed under another key",
-            )
-        };
         let (version, sealed) = sealed.split_first_chunk::<VERSION_BYTES>().ok_or_else(refused)?;
         let version = u32::from_be_bytes(*version);
         let (_, seal) = self.seals.iter().find(|(known, _)| *known == version).ok_or_else(refused)?;
@@ -123,6 +144,17 @@ impl ColumnKeys for ColumnSealer {
             Padding::None => Ok(padded.to_vec()),
             Padding::To(_) | Padding::InSteps => Ok(unpad(&padded).map_err(|_| refused())?.to_vec()),
         }
+    }
+
+    fn seal_for(&self, context: &[u8], canonical: &[u8]) -> Vec<u8> {
+        let padded = Self::padded(canonical, self.padding_of_result(canonical));
+        self.results.seal(&self.nonce(), &[&self.declared.id, context].concat(), &padded)
+    }
+
+    fn open_for(&self, context: &[u8], sealed: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        let opened = self.results.open(&[&self.declared.id, context].concat(), sealed);
+        let padded = Zeroizing::new(opened.map_err(|_| refused())?);
+        Ok(unpad(&padded).map_err(|_| refused())?.to_vec())
     }
 
     fn equality(&self, canonical: &[u8]) -> [u8; 16] {

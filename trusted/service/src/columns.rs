@@ -42,6 +42,16 @@ pub trait ColumnKeys: Send + Sync {
     /// [`ServiceError`] if it was not sealed under this column's key.
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, ServiceError>;
 
+    /// Seals a value, of any type, for the results of one statement: randomised, bound to the column and to `context`. It does not
+    /// open as a stored value of the column, nor in another context, and its length shows in steps.
+    fn seal_for(&self, context: &[u8], canonical: &[u8]) -> Vec<u8>;
+
+    /// Opens what [`Self::seal_for`] made in that context.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if it was sealed in another context, as a stored value, or not under this column's key.
+    fn open_for(&self, context: &[u8], sealed: &[u8]) -> Result<Vec<u8>, ServiceError>;
+
     /// The equality term of a canonical value, 16 bytes: deterministic. Columns joined with one another share its key.
     fn equality(&self, canonical: &[u8]) -> [u8; 16];
 }

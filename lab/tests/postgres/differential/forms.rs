@@ -34,7 +34,7 @@ pub(super) fn computed(choices: &mut Choices, table: &Table) -> String {
         table.columns.iter().find(|column| column.is_grouped()).map_or("id", |column| column.name.as_str());
     let along =
         table.columns.iter().find(|column| column.is_sorted()).map_or("id", |column| column.name.as_str());
-    let item = match choices.below(6) {
+    let item = match choices.below(9) {
         0 => format!("coalesce({name}, {})", constant(choices, column)),
         1 => format!("CASE WHEN {} THEN {name} END AS chosen", condition(choices, table, 1)),
         2 => format!(
@@ -42,11 +42,20 @@ pub(super) fn computed(choices: &mut Choices, table: &Table) -> String {
             condition(choices, table, 1),
             constant(choices, column)
         ),
+        // What is chosen by encrypted columns, and is none.
+        6 => format!("CASE WHEN {} THEN 'so' ELSE 'not so' END AS chosen", condition(choices, table, 1)),
+        7 => format!(
+            "CASE WHEN {} THEN 7 WHEN {} THEN 8 END",
+            condition(choices, table, 0),
+            condition(choices, table, 0)
+        ),
+        8 => format!("coalesce(s.{name}, {}) AS chosen", constant(choices, column)),
         3 => format!("row_number() OVER (ORDER BY {along}, id)"),
         4 => format!("rank() OVER (PARTITION BY {by} ORDER BY id)"),
         _ => format!("lag({name}) OVER (PARTITION BY {by} ORDER BY id)"),
     };
-    format!("SELECT id, {item} FROM {} ORDER BY id", table.name)
+    let alias = if item.contains("(s.") { " s" } else { "" };
+    format!("SELECT id, {item} FROM {}{alias} ORDER BY id", table.name)
 }
 
 /// Queries in queries.

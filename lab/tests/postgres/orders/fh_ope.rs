@@ -354,3 +354,34 @@ async fn a_read_that_waits_answers_though_the_rows_at_its_bounds_have_gone() {
     let found = waiting.await.unwrap().unwrap();
     assert_eq!(found.get::<_, i64>(0), 8);
 }
+
+/// As Django's `bulk_update` writes it.
+#[tokio::test]
+async fn rows_that_one_statement_gives_values_each_have_a_place_of_their_own() {
+    let pair = Pair::start(SCHEMA, CREATE).await;
+    pair.same(&insert(1, 40)).await;
+    let direct = pair.direct().await;
+    let mut history = History::default();
+    history.look(&direct).await;
+    for statement in [
+        "UPDATE visits SET age = CASE WHEN (visits.id = 1) THEN 3 WHEN (visits.id = 2) THEN 3 WHEN (visits.id = 3) THEN NULL ELSE NULL END \
+         WHERE visits.id IN (1, 2, 3)",
+        "UPDATE visits SET age = (CASE WHEN (visits.id = 4) THEN 9 ELSE NULL END)::integer, city = CASE WHEN id < 5 THEN 'b' ELSE city END, \
+         score = CASE id WHEN 4 THEN score + 1 ELSE 5 END WHERE id IN (4, 5)",
+        "UPDATE visits SET age = CASE WHEN age > 5 THEN age - 5 WHEN city = 'a' THEN 1 ELSE age END WHERE id > 10",
+        "UPDATE visits SET score = CASE WHEN score IS NULL THEN 0 END WHERE id = 40 RETURNING id, score",
+    ] {
+        pair.same(statement).await;
+        pair.same("SELECT * FROM visits ORDER BY id").await;
+        let mut now = History::default();
+        now.look(&direct).await;
+    }
+    let bound = "UPDATE visits SET age = CASE WHEN (id = $1) THEN $2::int WHEN (id = $3) THEN $4::int ELSE NULL END WHERE id IN ($1, $3)";
+    for client in [&pair.plain, &pair.encrypted] {
+        assert_eq!(client.execute(bound, &[&7, &42, &8, &42]).await.unwrap(), 2);
+    }
+    asked(&pair).await;
+    let (code, said, _) =
+        pair.refused("UPDATE visits SET age = v.a FROM (VALUES (1, 5)) AS v (i, a) WHERE id = i").await;
+    assert!(code == "0A000" && said.contains("has FROM"), "{code} {said}");
+}

@@ -11,6 +11,7 @@ fn column(kind: ColumnType) -> Encryption {
     let max_bytes = Some(8);
     Encryption {
         check: None,
+        origin: crate::catalog::Origin::Stored,
         id,
         label: "t.c".into(),
         kind,

@@ -72,6 +72,8 @@ pub(super) struct Analysis<'a> {
     denied: bool,
     /// Does the query that is looked at give all rows that are equal to its last (`WITH TIES`)?
     pub(super) with_ties: bool,
+    /// Is the query that is looked at the statement's own, whose results go to the client, and are they read by nothing else?
+    pub(super) shows_results: bool,
     /// Columns whose defaults were looked at, and those.
     pub(super) defaults: BTreeMap<[u8; 8], Option<crate::catalog::Constant>>,
     /// Columns that the statement takes by their places.
@@ -134,6 +136,7 @@ impl<'a> Analysis<'a> {
             groups: Grouped::default(),
             denied: false,
             with_ties: false,
+            shows_results: false,
             defaults: BTreeMap::new(),
             layouts: Vec::new(),
             namesakes: Vec::new(),

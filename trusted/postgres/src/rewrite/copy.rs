@@ -5,12 +5,14 @@ use super::scope::{Relation, RelationColumn};
 use super::select::{Mode, ResultColumn};
 use super::term::form_pieces;
 use super::write::{stored_forms, stored_names};
+use crate::catalog::Table;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, CopyFormat, CopyIn, CopyOut, Form, Outputs, Piece, Program, Source, Value};
 use crate::text::{fold, quoted};
 use sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query,
 };
+use std::sync::Arc;
 
 /// A `COPY` as it was parsed.
 pub(super) struct Copy<'s> {
@@ -41,7 +43,9 @@ impl Analysis<'_> {
                 if columns.iter().all(|column| column.encryption.is_none()) && !defaults {
                     return Ok(None);
                 }
-                let table = table_name.to_string();
+                let qualified =
+                    |table: &Arc<Table>| format!("{}.{}", quoted(&table.schema), quoted(&table.name));
+                let table = relation.table.as_ref().map_or_else(|| table_name.to_string(), qualified);
                 let format = self.format(copy)?;
                 let program = if copy.to {
                     self.table_out(&table, &columns, format)

@@ -64,6 +64,14 @@ impl Edits {
         self.replace(at..at, vec![Piece::Text(text.into())]);
     }
 
+    /// The same of what is looked at more than once.
+    pub(super) fn insert_once(&mut self, at: usize, text: String) {
+        let pieces = [Piece::Text(text.clone())];
+        if !self.list.iter().any(|edit| edit.bytes == (at..at) && edit.pieces == pieces) {
+            self.insert(at, text);
+        }
+    }
+
     /// Is that byte replaced?
     pub(super) fn covers(&self, byte: usize) -> bool {
         self.covered.range(..=byte).next_back().is_some_and(|(_, end)| byte < *end)

@@ -268,7 +268,12 @@ impl Analysis<'_> {
     }
 
     /// `CASE c WHEN 1`: nothing encrypted, as the operand stands in the text once and is compared several times.
-    fn operand_of_case(&mut self, operand: &Expr, when: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+    pub(super) fn operand_of_case(
+        &mut self,
+        operand: &Expr,
+        when: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         self.expression(operand, scope, "CASE with an operand (write CASE WHEN column = ...)")?;
         self.expression(when, scope, "CASE")
     }

@@ -199,8 +199,8 @@ impl Analysis<'_> {
              stored in several rows"
         );
         let hint = format!(
-            "Set {label} in an UPDATE by itself to a constant, a parameter or what is computed of them; in ON CONFLICT, to \
-             EXCLUDED's value."
+            "Set {label} in an UPDATE by itself to a constant, a parameter, a CASE or what is computed of them; in ON CONFLICT, \
+             to EXCLUDED's value."
         );
         self.unsupported(at, message, &hint)
     }

@@ -271,6 +271,7 @@ impl Analysis<'_> {
                     }
                     (None, Some(found)) => {
                         self.note_namesake(found);
+                        self.write_schema(found, first);
                         Relation::of_table(found, alias)
                     }
                     (None, None) if self.catalog.declares(table) => return Err(self.missing(name)),
@@ -296,6 +297,15 @@ impl Analysis<'_> {
             _ => false,
         };
         Ok(Relation { certain, ..relation })
+    }
+
+    /// Writes the schema before the name of a table with encrypted columns: the server's search path, which anybody may change, has no
+    /// say in which table gets values that are sealed for this one.
+    fn write_schema(&mut self, found: &Table, name: usize) {
+        if found.is_encrypted() {
+            let at = self.lexemes.bytes(name).start;
+            self.edits.insert_once(at, format!("{}.", quoted(&found.schema)));
+        }
     }
 
     /// Notes that a name means a plain table for as long as the declared one that is called so is not there.

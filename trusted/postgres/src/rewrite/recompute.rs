@@ -1,5 +1,7 @@
 //! `UPDATE t SET c = c + 1`: new values of encrypted columns from old ones, computed by the proxy.
 
+mod branches;
+
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, constant};
 use super::edits::compact;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Computed {
     /// Texts of what is read, in order, and what it is.
-    pub(super) read: Vec<(String, Output)>,
+    pub(super) read: Vec<(Vec<Piece>, Output)>,
     pub(super) computations: Vec<Computation>,
     /// The relation whose rows are read.
     relation: Option<Relation>,
@@ -33,12 +35,18 @@ impl Computed {
         self.computations.is_empty()
     }
 
-    pub(super) fn position_of(&mut self, text: String, output: Output) -> usize {
+    pub(super) fn position_of(&mut self, text: Vec<Piece>, output: Output) -> usize {
         let known = self.read.iter().position(|(other, _)| *other == text);
         known.unwrap_or_else(|| {
             self.read.push((text, output));
             self.read.len() - 1
         })
+    }
+
+    /// The list of what is read, a comma behind each.
+    pub(super) fn list(&self) -> Vec<Piece> {
+        let comma = || Piece::Text(", ".into());
+        self.read.iter().flat_map(|(text, _)| text.iter().cloned().chain([comma()])).collect()
     }
 }
 
@@ -169,7 +177,7 @@ impl Analysis<'_> {
                 }
                 Ok(Some(Expression::Coalesce(parts)))
             }
-            _ => Ok(None),
+            _ => self.computable_choice(expression, of, scope),
         }
     }
 
@@ -198,7 +206,8 @@ impl Analysis<'_> {
 
     fn encrypted_read(&mut self, reference: &Reference) -> Option<Expression> {
         let text = self.source(&reference.tokens).to_owned();
-        let position = self.computed.position_of(text, Output::Sealed(reference.encryption.clone()));
+        let output = Output::Sealed(reference.encryption.clone());
+        let position = self.computed.position_of(vec![Piece::Text(text)], output);
         Some(Expression::Read(position, reference.encryption.clone()))
     }
 
@@ -214,7 +223,7 @@ impl Analysis<'_> {
             // As it is cast, not as it is printed: without a `char`'s padding, `true` in full.
             text = format!("({text})::pg_catalog.text");
         }
-        let position = self.computed.position_of(text, Output::Plain);
+        let position = self.computed.position_of(vec![Piece::Text(text)], Output::Plain);
         Some(Expression::Plain(position, of.clone()))
     }
 
@@ -278,9 +287,9 @@ impl Analysis<'_> {
         };
         let name = relation.and_then(|relation| relation.name);
         let row = name.map(|name| format!("{}.", quoted(&name))).unwrap_or_default();
-        let texts: Vec<&str> = self.computed.read.iter().map(|(text, _)| text.as_str()).collect();
-        let columns = texts.iter().map(|text| format!("{text}, ")).collect::<String>();
-        let mut read = vec![Piece::Text(format!("SELECT {columns}{row}ctid, {row}tableoid FROM "))];
+        let mut read = vec![Piece::Text("SELECT ".into())];
+        read.extend(self.computed.list());
+        read.push(Piece::Text(format!("{row}ctid, {row}tableoid FROM ")));
         read.extend(text_of(1, set)?);
         read.push(Piece::Text(" ".into()));
         read.extend(text_of(condition, returning)?);
@@ -292,7 +301,7 @@ impl Analysis<'_> {
             [("WHERE", "ctid", "tid"), ("AND", "tableoid", "oid")].into_iter().enumerate()
         {
             values.push(Value {
-                source: Source::Read(texts.len() + nth),
+                source: Source::Read(self.computed.read.len() + nth),
                 form: Form::Plain,
                 sent_as: None,
                 at: 0,

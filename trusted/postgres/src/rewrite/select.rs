@@ -12,6 +12,7 @@ mod scalar;
 use super::analysis::{Analysis, Reference};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
+use crate::catalog::{Encryption, Origin};
 use crate::error::SqlError;
 use crate::plan::{Derived, Fold, Output};
 pub(super) use derived::operator_of;
@@ -21,6 +22,7 @@ use sqlparser::ast::{
     Expr, LimitClause, OrderBy, OrderByKind, Query, Select, SetExpr, SetOperator, SetQuantifier, Statement,
     With,
 };
+use std::sync::Arc;
 
 /// What becomes of a query's result.
 #[derive(Clone, Copy)]
@@ -51,13 +53,13 @@ pub(super) enum What {
     /// Columns of a relation that is not known.
     Rest,
     /// Sealed values; its terms are columns beside it, or not.
-    Sealed(std::sync::Arc<crate::catalog::Encryption>, bool),
+    Sealed(Arc<Encryption>, bool),
     /// The term that the query around it compares.
     Term,
     /// Arrays of sealed values to fold.
-    Fold(Fold, std::sync::Arc<crate::catalog::Encryption>),
+    Fold(Fold, Arc<Encryption>),
     /// The same to compute with.
-    Derived(std::sync::Arc<Derived>),
+    Derived(Arc<Derived>),
 }
 
 impl ResultColumn {
@@ -72,13 +74,29 @@ impl ResultColumn {
         }
     }
 
+    /// The same where the other of two queries may give a value that the statement gave.
+    fn or_chosen(self, other: &Self) -> Self {
+        let chosen = |mut of: Arc<Encryption>, other: &Encryption| {
+            if of.origin == Origin::Stored && other.origin != Origin::Stored {
+                Arc::make_mut(&mut of).origin = other.origin;
+            }
+            of
+        };
+        let what = match (self.what, &other.what) {
+            (What::Sealed(of, terms), What::Sealed(other, _)) => What::Sealed(chosen(of, other), terms),
+            (What::Fold(fold, of), What::Fold(_, other)) => What::Fold(fold, chosen(of, other)),
+            (what, _) => what,
+        };
+        Self { what, ..self }
+    }
+
     pub(super) fn output(&self) -> Output {
         match &self.what {
             What::Plain | What::Term => Output::Plain,
             What::Rest => Output::PlainRest,
             What::Sealed(encryption, _) => Output::Sealed(encryption.clone()),
             What::Fold(fold, encryption) => Output::Fold(*fold, encryption.clone()),
-            What::Derived(summed) => Output::Derived(std::sync::Arc::clone(summed)),
+            What::Derived(summed) => Output::Derived(Arc::clone(summed)),
         }
     }
 }
@@ -222,6 +240,7 @@ impl Analysis<'_> {
                 Ok(results)
             }
             SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                self.shows_results = false;
                 let first = self.body(left, None, outer, mode)?;
                 let second = self.body(right, None, outer, mode)?;
                 // Whether a union has rows does not depend on which of them are equal.
@@ -280,7 +299,7 @@ impl Analysis<'_> {
             _ => false,
         };
         if all && first.len() == second.len() && first.iter().zip(second).all(same) {
-            return Ok(first);
+            return Ok(first.into_iter().zip(second).map(|(left, right)| left.or_chosen(right)).collect());
         }
         Err(self.unsupported(
             0,
@@ -338,7 +357,11 @@ impl Analysis<'_> {
         let grouped = self.group_by(select, &scope)?;
         // From here on, what is looked at is of a group.
         let around = std::mem::replace(&mut self.groups, grouped.clone());
+        let shown = self.shows_results && matches!(mode, Mode::Top) && outer.is_none();
+        let shown = shown && !item::reads_results(select, order);
+        let around_results = std::mem::replace(&mut self.shows_results, shown);
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
+        self.shows_results = around_results;
         self.grouped_results(select, &results, &scope)?;
         if let Some(having) = &select.having {
             self.expression(having, &scope, "HAVING")?;

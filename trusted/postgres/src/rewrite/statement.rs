@@ -301,7 +301,10 @@ fn placed(message: &str, lexemes: &Lexemes) -> Option<(String, usize)> {
 impl Analysis<'_> {
     fn statement(&mut self, statement: &Statement) -> Result<Vec<ResultColumn>, SqlError> {
         match statement {
-            Statement::Query(query) => self.query(query, None, Mode::Top),
+            Statement::Query(query) => {
+                self.shows_results = true;
+                self.query(query, None, Mode::Top)
+            }
             Statement::Insert(insert) => self.insert(insert, Mode::Top),
             Statement::Update(update) => self.update(update, Mode::Top),
             Statement::Delete(delete) => self.delete(delete, Mode::Top),

@@ -15,7 +15,7 @@ mod upserts;
 mod usual;
 mod views;
 
-use crate::catalog::{Catalog, Column, Table};
+use crate::catalog::{Catalog, Column, Origin, Table};
 use crate::plan::{
     Action, Derived, DerivedExpression, DerivedPart, Expression, Fold, Form, Gap, Output, Outputs, Piece,
     Program, Rewritten, Source,
@@ -132,6 +132,7 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
     match &value.form {
         Form::Plain => format!("‹{source}›"),
         Form::Presence => format!("‹is there {source}›"),
+        Form::Sealed(of) if of.origin != Origin::Stored => format!("‹result {source}›"),
         Form::Sealed(_) => format!("‹sealed {source}›"),
         Form::Equality(_) | Form::EqualTo(_) => format!("‹eq {source}›"),
         Form::SealedArray(_) => format!("‹each sealed {source}›"),
@@ -150,7 +151,7 @@ fn text_of(rewritten: &Rewritten) -> String {
     };
     let mut text: String = rewritten.pieces.iter().map(part).collect();
     text = text.replace("arras.mope_bound('", "bound('0").replace("arras.mope_order('", "label('0");
-    text = text.replace("'::bigint, ", "', ");
+    text = text.replace("'::bigint, ", "', ").replace("\"public\".", "");
     let outputs = match &rewritten.outputs {
         Outputs::AsSent => return text,
         Outputs::Columns(list) => list.iter().map(|output| match output {
@@ -198,6 +199,9 @@ fn expression(of: &Expression) -> String {
         }
         Expression::Coalesce(list) => list.iter().map(expression).collect::<Vec<_>>().join(" or "),
         Expression::Negated(inner) => format!("-{}", expression(inner)),
+        Expression::Chosen(position, among) => {
+            format!("read {position} of [{}]", among.iter().map(expression).collect::<Vec<_>>().join(", "))
+        }
         Expression::Assigned(inner, of) => format!("{} for {}", expression(inner), of.label),
         Expression::Upserted { is_there, new, kept } => {
             format!("{} where read {is_there}, else {}", expression(new), expression(kept))
@@ -205,12 +209,14 @@ fn expression(of: &Expression) -> String {
     }
 }
 
-/// What becomes of a statement, as the golden data write it.
+/// What becomes of a statement, as the golden data write it: without the schema that is written before the names of tables of
+/// `public`.
 pub(super) fn outcome(statement: &str) -> String {
     let planned = super::plan(statement, &catalog()).unwrap();
     let [planned] = &planned[..] else { panic!("{} statements in {statement}", planned.len()) };
     match &planned.action {
         Action::Unchanged => "unchanged".into(),
+        Action::Rewritten(rewritten) if text_of(rewritten) == statement => "unchanged".into(),
         Action::Rewritten(rewritten) => text_of(rewritten),
         Action::Program(program) => match &**program {
             Program::Layout(layout) => {

@@ -181,15 +181,16 @@ impl Analysis<'_> {
             .iter()
             .map(|(name, encryption, _)| {
                 let text = format!("{row}{}", quoted(name));
-                self.computed.position_of(text, Output::Sealed(encryption.clone()))
+                self.computed.position_of(vec![Piece::Text(text)], Output::Sealed(encryption.clone()))
             })
             .collect();
         let count = self.computed.read.len();
-        let columns: String = self.computed.read.iter().map(|(text, _)| format!("{text}, ")).collect();
         let mut read = self.edits.pieces(self.text, self.bytes(&(0..returning)))?;
         // A row that was there has been locked. What triggers do, they would do twice; those of orders count.
+        read.push(Piece::Text(" RETURNING ".into()));
+        read.extend(self.computed.list());
         read.push(Piece::Text(format!(
-            " RETURNING {columns}{row}ctid, {row}tableoid, {row}xmax::pg_catalog.text OPERATOR(pg_catalog.<>) '0', \
+            "{row}ctid, {row}tableoid, {row}xmax::pg_catalog.text OPERATOR(pg_catalog.<>) '0', \
              EXISTS (SELECT FROM pg_catalog.pg_trigger arras_of WHERE arras_of.tgrelid OPERATOR(pg_catalog.=) {row}tableoid \
              AND NOT arras_of.tgisinternal AND arras_of.tgenabled OPERATOR(pg_catalog.<>) 'D' \
              AND arras_of.tgtype::integer OPERATOR(pg_catalog.&) 16 OPERATOR(pg_catalog.<>) 0 AND arras_of.tgfoid NOT IN \
@@ -221,7 +222,9 @@ impl Analysis<'_> {
         (row, count): (&str, usize),
         returning: usize,
     ) -> Result<Vec<Piece>, SqlError> {
-        let mut write = vec![Piece::Text(format!("UPDATE {} SET ", self.source(&upsert.target)))];
+        let mut write = vec![Piece::Text("UPDATE ".into())];
+        write.extend(self.edits.pieces(self.text, self.bytes(&upsert.target))?);
+        write.push(Piece::Text(" SET ".into()));
         let mut comma = "";
         for (name, encryption, position) in &upsert.computed {
             for (suffix, form) in stored_forms(encryption) {

@@ -428,6 +428,9 @@ impl Analysis<'_> {
         mode: Mode<'_>,
     ) -> Result<Vec<ResultColumn>, SqlError> {
         let Some(items) = items else { return Ok(Vec::new()) };
-        self.items(items, scope, &Grouped::default(), mode)
+        let around = std::mem::replace(&mut self.shows_results, matches!(mode, Mode::Top));
+        let results = self.items(items, scope, &Grouped::default(), mode);
+        self.shows_results = around;
+        results
     }
 }

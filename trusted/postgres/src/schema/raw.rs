@@ -1,7 +1,7 @@
 //! Reads the schema file: the text's own shape, with positions, and the checks that need them.
 
 use super::{Schema, SchemaError};
-use crate::catalog::{CIPHERTEXT_KEY_BYTES, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::catalog::{CIPHERTEXT_KEY_BYTES, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, Origin};
 use crate::column_type::ColumnType;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -236,8 +236,17 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
     let max_bytes = raw.max_bytes.as_ref().map(|bytes| *bytes.as_ref());
     let equality = wants_equality.map(|_| id);
     let sum = has(Operation::Sum).is_some();
-    let encryption =
-        Encryption { id, label: label.to_owned(), kind, max_bytes, equality, order, sum, check: None };
+    let encryption = Encryption {
+        id,
+        label: label.to_owned(),
+        kind,
+        max_bytes,
+        equality,
+        order,
+        sum,
+        check: None,
+        origin: Origin::Stored,
+    };
     if let (Some(order), Some(name)) = (order, &raw.order) {
         check_key(&encryption, order, name.span())?;
     }

@@ -10,6 +10,7 @@ use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Done;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
+use crate::values::SessionKeys;
 use std::io;
 use tokio::io::AsyncWriteExt;
 
@@ -212,7 +213,7 @@ fn scan(
             let form =
                 state.pipeline.first().filter(|_| long).and_then(|entry| entry.note.reading.folded_rows());
             return Ok(match form {
-                Some(form) => (read, Next::Folded(Box::new(FoldedRow::new(form, head.total)))),
+                Some(form) => (read, Next::Folded(Box::new(FoldedRow::new(form, state.session, head.total)))),
                 None => (read, Next::More(head.total)),
             });
         };
@@ -233,6 +234,7 @@ fn shown(
     state: &mut State,
     (out, shares): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<(), SqlError> {
+    let session = state.session;
     let Some(entry) = state.pipeline.first() else {
         out.extend_from_slice(frame);
         return Ok(());
@@ -242,7 +244,8 @@ fn shown(
         exchange.take_room(rewriting, frame.len());
     }
     let shown = if kind == b'E' { shown_error(frame, rewriting.schema(), stored_by(reading)) } else { None };
-    let mut opening = Opening { columns: &*rewriting.columns, room: &rewriting.replies, shares };
+    let keys = SessionKeys::new(&*rewriting.columns, session);
+    let mut opening = Opening { keys, room: &rewriting.replies, shares };
     let number = entry.note.number;
     let naming = if kind == b'C' { reading.naming().cloned() } else { None };
     let held = match reading {

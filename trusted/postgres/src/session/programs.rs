@@ -97,7 +97,9 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
             in_expression(left, encrypted);
             in_expression(right, encrypted);
         }
-        Expression::Coalesce(parts) => parts.iter().for_each(|part| in_expression(part, encrypted)),
+        Expression::Coalesce(parts) | Expression::Chosen(_, parts) => {
+            parts.iter().for_each(|part| in_expression(part, encrypted))
+        }
         Expression::Negated(inner) | Expression::Assigned(inner, _) => in_expression(inner, encrypted),
         Expression::Upserted { new, kept, .. } => {
             in_expression(new, encrypted);
@@ -340,11 +342,11 @@ impl Requests<'_> {
         if rows.len() < 2 || !values.iter().any(is_own) {
             return Ok(());
         }
-        let columns = &*self.rewriting.columns;
+        let keys = self.keys();
         let text = statement.texts.client.as_str();
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
-            let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
+            let read = reading::opened_texts(row, &recompute.read.outputs, keys)?;
             let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
             let computed: Result<Vec<_>, SqlError> =
                 recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
@@ -356,7 +358,7 @@ impl Requests<'_> {
             .iter()
             .map(|(read, computed)| Inputs { text, arguments, read, computed, asker: self.orders() })
             .collect();
-        enter(values, &inputs, columns).await
+        enter(values, &inputs, &*self.rewriting.columns).await
     }
 
     /// What is written of a row that was read.
@@ -367,8 +369,7 @@ impl Requests<'_> {
         statement: &Statement,
         arguments: &[Argument<'_>],
     ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
-        let columns = &*self.rewriting.columns;
-        let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
+        let read = reading::opened_texts(row, &recompute.read.outputs, self.keys())?;
         let text = statement.texts.client.as_str();
         let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
         let computed: Result<Vec<_>, SqlError> =

@@ -1,11 +1,13 @@
-//! Where the database is: a connection URL as libpq reads it.
+//! Where the database is: a connection URL, or keywords and values, as libpq reads them.
+
+mod keywords;
 
 use super::{LoginPassword, Protection, tls};
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// PostgreSQL's port.
@@ -14,6 +16,7 @@ const PORT: u16 = 5432;
 /// A database that clients are connected to.
 #[derive(Clone)]
 pub struct Upstream {
+    /// A name, an address, or the folder of a socket of this machine, which begins with a slash.
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) protection: Protection,
@@ -28,10 +31,10 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// Host and port.
+/// Host or folder, and port.
 impl fmt::Display for Upstream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
+        if self.host.contains(':') && self.folder().is_none() {
             write!(out, "[{}]:{}", self.host, self.port)
         } else {
             write!(out, "{}:{}", self.host, self.port)
@@ -55,9 +58,11 @@ fn decoded(text: &str) -> Result<String, AddressError> {
     }
 }
 
-/// What is behind the question mark.
+/// What is behind the question mark, or all that keywords say.
 #[derive(Default)]
 struct Parameters {
+    host: Option<String>,
+    port: Option<u16>,
     mode: Option<String>,
     authorities: Option<String>,
     user: Option<String>,
@@ -72,28 +77,35 @@ impl Parameters {
             let Some((name, value)) = pair.split_once('=') else {
                 return wrong("a parameter of it has no value");
             };
-            let value = decoded(value)?;
-            match name {
-                "sslmode" => read.mode = Some(value),
-                "sslrootcert" => read.authorities = Some(value),
-                "user" => read.user = Some(value),
-                "password" => read.password = Some(LoginPassword::new(value)),
-                "dbname" => read.database = Some(value),
-                _ => return wrong(format!("no parameter is called {name:?}; there are {PARAMETERS}")),
-            }
+            read.set(name, decoded(value)?)?;
         }
         Ok(read)
     }
+
+    fn set(&mut self, name: &str, value: String) -> Result<(), AddressError> {
+        match name {
+            "host" => self.host = Some(value),
+            "port" => self.port = Some(port(&value)?),
+            "sslmode" => self.mode = Some(value),
+            "sslrootcert" => self.authorities = Some(value),
+            "user" => self.user = Some(value),
+            "password" => self.password = Some(LoginPassword::new(value)),
+            "dbname" => self.database = Some(value),
+            _ => return wrong(format!("no parameter is called {name:?}; there are {PARAMETERS}")),
+        }
+        Ok(())
+    }
 }
 
-const PARAMETERS: &str = "sslmode, sslrootcert, user, password and dbname";
+const PARAMETERS: &str = "host, port, sslmode, sslrootcert, user, password and dbname";
 
 impl Upstream {
     /// Reads `postgres://[user[:password]@]host[:port][/database][?parameters]`. Parameters are libpq's `sslmode`
-    /// (`disable`, `require`, `verify-ca`, `verify-full`) and `sslrootcert` (a file, or `system`), `user`, `password` and
-    /// `dbname`. Unlike libpq, whose default is to take whatever the server offers, the wire is encrypted and the server's
+    /// (`disable`, `require`, `verify-ca`, `verify-full`) and `sslrootcert` (a file, or `system`), `host`, `port`, `user`,
+    /// `password` and `dbname`; or the same parameters as keywords and values, `host=... dbname=...`. A host that begins with a
+    /// slash is the folder of a socket of this machine. Unlike libpq, whose default is to take whatever the server offers, the wire is encrypted and the server's
     /// certificate and name are verified unless the URL says otherwise; a server on this machine's loopback address is
-    /// spoken to in plaintext unless the URL asks for more.
+    /// spoken to in plaintext unless the URL asks for more, and by a socket always.
     ///
     /// `password` is what it is where the URL has none.
     ///
@@ -101,7 +113,12 @@ impl Upstream {
     /// [`AddressError`] if the URL is not of that form, or its certificates cannot be read.
     pub fn parse(url: &str, password: Option<Arc<LoginPassword>>) -> Result<Self, AddressError> {
         let Some(rest) = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://")) else {
-            return wrong("it does not begin with postgres://");
+            if url.contains("://") || !url.contains('=') {
+                return wrong("it does not begin with postgres://, and is no list of keywords and values");
+            }
+            let mut parameters = Parameters::default();
+            keywords::read(url)?.into_iter().try_for_each(|(name, value)| parameters.set(&name, value))?;
+            return Self::of(parameters, password);
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -110,20 +127,36 @@ impl Upstream {
             None => (None, authority),
         };
         let (host, port) = host_and_port(place)?;
-        let parameters = Parameters::read(query)?;
-        let mut user = parameters.user;
-        let mut own_password = parameters.password;
+        let mut parameters = Parameters::read(query)?;
         if let Some(login) = login {
             let (name, secret) =
                 login.split_once(':').map_or((login, None), |(name, secret)| (name, Some(secret)));
-            user = (!name.is_empty()).then(|| decoded(name)).transpose()?.or(user);
-            own_password =
-                secret.map(|secret| decoded(secret).map(LoginPassword::new)).transpose()?.or(own_password);
+            let user = (!name.is_empty()).then(|| decoded(name)).transpose()?;
+            parameters.user = user.or(parameters.user);
+            let secret = secret.map(|secret| decoded(secret).map(LoginPassword::new)).transpose()?;
+            parameters.password = secret.or(parameters.password);
         }
-        let database = if path.is_empty() { parameters.database } else { Some(decoded(path)?) };
-        let protection = protection(&host, parameters.mode.as_deref(), parameters.authorities.as_deref())?;
-        let password = own_password.or(password);
-        Ok(Self { host, port, protection, user, password, database })
+        if !path.is_empty() {
+            parameters.database = Some(decoded(path)?);
+        }
+        parameters.host = parameters.host.or(Some(host));
+        parameters.port = parameters.port.or(port);
+        Self::of(parameters, password)
+    }
+
+    fn of(read: Parameters, password: Option<Arc<LoginPassword>>) -> Result<Self, AddressError> {
+        let host = read.host.unwrap_or_default();
+        if host.is_empty() || host.contains(',') || (host.contains('/') && !host.starts_with('/')) {
+            return wrong("it must name one host, or the folder of a socket (no list)");
+        }
+        let protection = protection(&host, read.mode.as_deref(), read.authorities.as_deref())?;
+        let (port, password) = (read.port.unwrap_or(PORT), read.password.or(password));
+        Ok(Self { host, port, protection, user: read.user, password, database: read.database })
+    }
+
+    /// The folder of the socket that the database is connected to by.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.host.starts_with('/').then(|| Path::new(&self.host))
     }
 
     /// Whom the proxy logs in as, for a client of that name.
@@ -142,26 +175,32 @@ impl Upstream {
     }
 }
 
-fn host_and_port(place: &str) -> Result<(String, u16), AddressError> {
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+fn port(digits: &str) -> Result<u16, AddressError> {
+    digits.parse().or_else(|_| wrong("the port is not a number below 65536"))
+}
+
+/// A folder stands there with its slashes written as `%2F`.
+fn host_and_port(place: &str) -> Result<(String, Option<u16>), AddressError> {
+    let (host, digits) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
     };
-    let Ok(port) = port.map_or(Ok(PORT), str::parse) else {
-        return wrong("the port is not a number below 65536");
-    };
-    if host.is_empty() || host.contains([',', '%', '/']) {
-        return wrong("it must name one host (no list, no socket's directory)");
-    }
-    Ok((host.to_owned(), port))
+    Ok((decoded(host)?, digits.map(port).transpose()?))
 }
 
 /// True if what is sent there stays on this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host == "localhost"
+        || host.starts_with('/')
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn protection(host: &str, mode: Option<&str>, authorities: Option<&str>) -> Result<Protection, AddressError> {
+    if host.starts_with('/') && (mode.is_some_and(|mode| mode != "disable") || authorities.is_some()) {
+        return wrong(
+            "by a socket of this machine PostgreSQL speaks no TLS: leave sslmode and sslrootcert out",
+        );
+    }
     let judged = match mode {
         Some("disable") => return Ok(Protection::Plain),
         None if is_loopback(host) && authorities.is_none() => return Ok(Protection::Plain),
@@ -215,6 +254,48 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_named_by_its_folder() {
+        for text in [
+            "postgres://%2Fvar%2Frun%2Fpostgresql:5433/shop?user=app",
+            "postgres://app@/shop?host=/var/run/postgresql&port=5433",
+            "postgresql:///shop?host=%2Fvar%2Frun%2Fpostgresql&port=5433&user=app&sslmode=disable",
+            "host=/var/run/postgresql port=5433 dbname=shop user=app",
+            " host = '/var/run/postgresql'  port='5433' user=app dbname = shop ",
+        ] {
+            let socket = parsed(text);
+            assert_eq!(socket.to_string(), "/var/run/postgresql:5433", "{text}");
+            assert_eq!(socket.folder(), Some(Path::new("/var/run/postgresql")));
+            assert_eq!((socket.user("x"), socket.database()), ("app", Some("shop")));
+            assert!(matches!(socket.protection, Protection::Plain));
+        }
+        assert_eq!(parsed("host=/run").to_string(), "/run:5432");
+        for url in [
+            "postgres:///x?host=/run&sslmode=require",
+            "host=/run sslrootcert=system",
+            "host=run/x",
+            "user=a",
+        ] {
+            assert!(Upstream::parse(url, None).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn keywords_and_values_say_the_same() {
+        let whole = parsed(
+            "host=db.example port=6000 user='us er' password='p\\'\\\\s' dbname=sh\\ op sslmode=disable",
+        );
+        assert_eq!(whole.to_string(), "db.example:6000");
+        assert_eq!(
+            (whole.user("x"), whole.password(), whole.database()),
+            ("us er", Some(r"p'\s"), Some("sh op"))
+        );
+        assert!(!matches!(parsed("host=db.example").protection, Protection::Plain));
+        for text in ["host", "host=a user='b", "host=a port", "host=a hostaddr=1.2.3.4", "host=a port=x"] {
+            assert!(Upstream::parse(text, None).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn another_machine_is_verified_unless_the_url_says_otherwise() {
         let plain = |url: &str| matches!(parsed(url).protection, Protection::Plain);
         assert!(
@@ -241,6 +322,8 @@ mod tests {
             "postgres://u:hunter2@a,b/x",
             "postgres://u:hunter2@h/x?target_session_attrs=any",
             "postgres://u:hunter2@h/x?sslmode",
+            "host=h password=hunter2 port=x",
+            "host=h password='hunter2",
         ] {
             let error = Upstream::parse(url, None).unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");

@@ -68,6 +68,14 @@ fn evaluate(
             }
             Ok(None)
         }
+        Expression::Chosen(position, among) => {
+            let number = inputs.read.get(*position).and_then(Option::as_deref);
+            let place = number.and_then(|digits| digits.parse::<usize>().ok()?.checked_sub(1));
+            let Some(chosen) = place.and_then(|place| among.get(place)) else { return Ok(None) };
+            let found = evaluate(chosen, column, inputs)?;
+            let whole = |kind| among.iter().map(kind_of).fold(kind, common);
+            Ok(found.map(|Typed { datum, kind }| Typed { datum, kind: whole(kind) }))
+        }
         Expression::Assigned(inner, of) => {
             let Some(Typed { datum, kind }) = evaluate(inner, of, inputs)? else { return Ok(None) };
             let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?.storable(of)?;
@@ -140,7 +148,7 @@ fn kind_of(expression: &Expression) -> ColumnType {
         Expression::Plain(_, of) => of.kind,
         Expression::Number(text, _) => kind_of_digits(text),
         Expression::Arithmetic(_, left, right) => common(kind_of(left), kind_of(right)),
-        Expression::Coalesce(parts) => {
+        Expression::Coalesce(parts) | Expression::Chosen(_, parts) => {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
         }
         Expression::Negated(inner) => kind_of(inner),

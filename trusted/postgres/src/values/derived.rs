@@ -3,7 +3,7 @@
 use super::arithmetic::{
     Typed, combine, digits, double, kind_of_arithmetic, kind_of_digits, negated, numeric,
 };
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Origin};
 use crate::codec::{Datum, Numeric, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -37,7 +37,8 @@ pub(crate) fn constant_value(expression: &DerivedExpression) -> Option<(String, 
     let kind = expression.kind(&[])?;
     let (id, label) = ([0; 8], String::new());
     let (max_bytes, equality, order, sum, check) = (None, None, None, false, None);
-    let column = Arc::new(Encryption { id, label, kind, max_bytes, equality, order, sum, check });
+    let origin = Origin::Stored;
+    let column = Arc::new(Encryption { id, label, kind, max_bytes, equality, order, sum, check, origin });
     let derived = Derived { parts: Vec::new(), expression: expression.clone(), kind, column };
     let Typed { datum, kind } = computed(&derived, &[]).ok()??;
     Some((datum.cast_to_text(kind), kind))

@@ -1,13 +1,12 @@
 //! Values of a column that are folded into one as they come: sums and means of groups of any size, and what is computed of them.
 
 use super::arithmetic::Typed;
-use super::{bytea, derived, not_sealed, opened};
+use super::{SessionKeys, bytea, derived, not_sealed, opened};
 use crate::catalog::Encryption;
 use crate::codec::{Datum, Members, NotAnArray, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Derived, DerivedPart, Fold, Output};
-use arras_service::columns::Columns;
 use std::sync::Arc;
 
 /// What values come to, so far.
@@ -99,7 +98,7 @@ impl Folding {
     ///
     /// # Errors
     /// It is no array of values that were sealed for the column.
-    pub(crate) fn read(&mut self, piece: &[u8], columns: &dyn Columns) -> Result<(), SqlError> {
+    pub(crate) fn read(&mut self, piece: &[u8], keys: SessionKeys<'_>) -> Result<(), SqlError> {
         let Self { parts, at, binary, members, derived, encryption } = self;
         let read = members.read(piece, &mut |member| {
             let member = bytea(member, *binary).ok_or(Ended::NotAnArray)?;
@@ -108,7 +107,7 @@ impl Folding {
                 return Ok(());
             }
             match parts.get_mut(*at).ok_or(Ended::NotAnArray)? {
-                Part::Fold(one) => one.add(&member, columns).map_err(Ended::Failed),
+                Part::Fold(one) => one.add(&member, keys).map_err(Ended::Failed),
                 Part::Count(count) => {
                     let digits = std::str::from_utf8(&member).ok().and_then(|digits| digits.parse().ok());
                     *count = Some(digits.ok_or(Ended::NotAnArray)?);
@@ -116,7 +115,7 @@ impl Folding {
                 }
                 Part::Value(encryption, value) => {
                     let kind = encryption.kind;
-                    let datum = opened(&member, encryption, columns).map_err(Ended::Failed)?;
+                    let datum = opened(&member, encryption, keys).map_err(Ended::Failed)?;
                     *value = Some(Typed { datum, kind });
                     Ok(())
                 }
@@ -181,8 +180,8 @@ impl One {
         Self { fold, encryption, total, count: 0 }
     }
 
-    fn add(&mut self, sealed: &[u8], columns: &dyn Columns) -> Result<(), SqlError> {
-        self.total.add(&opened(sealed, &self.encryption, columns)?);
+    fn add(&mut self, sealed: &[u8], keys: SessionKeys<'_>) -> Result<(), SqlError> {
+        self.total.add(&opened(sealed, &self.encryption, keys)?);
         self.count += 1;
         Ok(())
     }

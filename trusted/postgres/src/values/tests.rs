@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
-use super::{Argument, Asker, Inputs, compute};
+use super::{Argument, Asker, Inputs, SessionId, SessionKeys, compute};
 use crate::column_type::ColumnType;
-use crate::plan::{Action, Fold, Output, PhysicalValue};
+use crate::plan::{Action, Fold, Output, Outputs, PhysicalValue};
 use crate::rewrite::tests::catalog;
 use arras_service::columns::{ColumnKeys, Columns, Learned, OrderEncoder, OrderTerms, Pending, Place};
 use arras_service::{Fault, ServiceError};
@@ -24,6 +24,17 @@ impl ColumnKeys for Bare {
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, ServiceError> {
         let wrong = || ServiceError::new(Fault::Corruption, "not sealed for this column");
         sealed.strip_prefix(&self.0[..]).map(<[u8]>::to_vec).ok_or_else(wrong)
+    }
+
+    fn seal_for(&self, context: &[u8], canonical: &[u8]) -> Vec<u8> {
+        [b"result", &self.0[..], context, canonical].concat()
+    }
+
+    fn open_for(&self, context: &[u8], sealed: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        let wrong = || ServiceError::new(Fault::Corruption, "not sealed for this statement");
+        let prefix = [b"result", &self.0[..], context].concat();
+        let behind = sealed.strip_prefix(&prefix[..]);
+        behind.map(<[u8]>::to_vec).ok_or_else(wrong)
     }
 
     fn equality(&self, canonical: &[u8]) -> [u8; 16] {
@@ -213,32 +224,83 @@ fn results_are_opened_in_the_format_that_is_asked_for() {
     let catalog = catalog();
     let balance = catalog.schema().column("public", "accounts", "balance").unwrap().clone();
     let columns = BareColumns::default();
+    let keys = SessionKeys::new(&columns, SessionId::default());
     let sealed = |number: i64| [&balance.id[..], &number.to_be_bytes()].concat();
     let output = Output::Sealed(balance.clone());
     let text = format!("\\x{}", crate::plan::hexadecimal(&sealed(-7)));
-    assert_eq!(output.open(Some(text.as_bytes()), false, false, &columns).unwrap().unwrap(), b"-7");
-    assert_eq!(
-        output.open(Some(&sealed(-7)), true, true, &columns).unwrap().unwrap(),
-        (-7_i32).to_be_bytes()
-    );
-    assert_eq!(output.open(None, true, true, &columns).unwrap(), None);
+    assert_eq!(output.open(Some(text.as_bytes()), false, false, keys).unwrap().unwrap(), b"-7");
+    assert_eq!(output.open(Some(&sealed(-7)), true, true, keys).unwrap().unwrap(), (-7_i32).to_be_bytes());
+    assert_eq!(output.open(None, true, true, keys).unwrap(), None);
     let mut other = sealed(-7);
     other[0] ^= 1;
-    assert_eq!(output.open(Some(&other), true, true, &columns).unwrap_err().sqlstate, "XX001");
+    assert_eq!(output.open(Some(&other), true, true, keys).unwrap_err().sqlstate, "XX001");
     let sum = Output::Fold(Fold::Sum, balance.clone());
     let list = format!(
         "{{\"\\\\x{}\",NULL,\"\\\\x{}\"}}",
         crate::plan::hexadecimal(&sealed(40)),
         crate::plan::hexadecimal(&sealed(2))
     );
-    assert_eq!(sum.open(Some(list.as_bytes()), false, false, &columns).unwrap().unwrap(), b"42");
-    assert_eq!(sum.open(Some(b"{NULL}"), false, false, &columns).unwrap(), None);
+    assert_eq!(sum.open(Some(list.as_bytes()), false, false, keys).unwrap().unwrap(), b"42");
+    assert_eq!(sum.open(Some(b"{NULL}"), false, false, keys).unwrap(), None);
     let average = Output::Fold(Fold::Average, balance);
     assert_eq!(
-        average.open(Some(list.as_bytes()), false, false, &columns).unwrap().unwrap(),
+        average.open(Some(list.as_bytes()), false, false, keys).unwrap().unwrap(),
         b"21.0000000000000000"
     );
     assert_eq!(sum.shown().unwrap().oid, ColumnType::BigInt.oid());
+}
+
+#[test]
+fn what_a_statement_gives_for_its_results_is_bound_to_it_and_to_its_session() {
+    let columns = BareColumns::default();
+    let session = SessionId::draw();
+    let asker = Asker { session, ..Asker::default() };
+    let of = |statement: &str| {
+        let planned = crate::plan(statement, &catalog()).unwrap();
+        let Action::Rewritten(rewritten) = &planned[0].action else { panic!("{planned:?}") };
+        let Outputs::Columns(outputs) = &rewritten.outputs else { panic!("{rewritten:?}") };
+        let argument = Argument { oid: 0, binary: false, bytes: Some(b"7") };
+        let inputs = Inputs { text: statement, arguments: &[argument], asker, ..Inputs::default() };
+        let values = run(compute(&rewritten.values, inputs, &columns)).unwrap();
+        let PhysicalValue::Bytes(given) = values[0].clone() else { panic!("{statement}") };
+        (given, outputs[0].clone())
+    };
+    let opened = |sealed: &[u8], output: &Output, session| {
+        let opened = output.open(Some(sealed), true, false, SessionKeys::new(&columns, session));
+        opened.map(|text| String::from_utf8(text.unwrap()).unwrap()).map_err(|error| error.sqlstate)
+    };
+    let corrupted = Err("XX001");
+    let texts = [
+        "SELECT coalesce(balance, 7) FROM accounts",
+        "SELECT coalesce(balance, $1) FROM accounts",
+        "SELECT s.b FROM (SELECT CASE WHEN id = 1 THEN balance ELSE 7 END AS b FROM accounts) s",
+        "SELECT coalesce(balance, 7) FROM accounts UNION ALL SELECT balance FROM accounts",
+        "SELECT balance FROM accounts UNION ALL SELECT coalesce(balance, 7) FROM accounts",
+        "SELECT s.b FROM (SELECT coalesce(balance, 7) AS b FROM accounts) s UNION ALL SELECT balance FROM accounts",
+    ];
+    for text in texts {
+        let (given, output) = of(text);
+        assert_eq!(opened(&given, &output, session), Ok("7".into()), "{text}");
+        assert_eq!(opened(&given, &output, SessionId::draw()), corrupted, "another session: {text}");
+        for other in texts.into_iter().filter(|other| *other != text) {
+            assert_eq!(opened(&given, &of(other).1, session), corrupted, "{other} gets what is {text}'s");
+        }
+        for other in ["SELECT balance FROM accounts", "SELECT max(balance) FROM accounts"] {
+            let Outputs::Columns(outputs) = outputs_of(other) else { panic!("{other}") };
+            assert_eq!(opened(&given, &outputs[0], session), corrupted, "{other} gets what is {text}'s");
+        }
+    }
+    // What is stored is the column's for good.
+    let (stored, _) = of("UPDATE accounts SET balance = coalesce(balance, 7) RETURNING coalesce(balance, 9)");
+    let Outputs::Columns(outputs) = outputs_of("SELECT balance FROM accounts") else { panic!() };
+    assert_eq!(opened(&stored, &outputs[0], SessionId::draw()), Ok("7".into()));
+}
+
+fn outputs_of(statement: &str) -> Outputs {
+    match &crate::plan(statement, &catalog()).unwrap()[0].action {
+        Action::Rewritten(rewritten) => rewritten.outputs.clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

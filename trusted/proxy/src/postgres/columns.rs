@@ -99,7 +99,7 @@ impl KeyedColumns {
     ) -> Result<Self, IndexError> {
         let declared = columns.iter().flat_map(|column| {
             // A column that is joined with others has the equality key of one of them.
-            let ids = [Some(column.id), Some(column.parameters_id()), column.equality].into_iter().flatten();
+            let ids = [Some(column.id), column.equality].into_iter().flatten();
             ids.map(|id| Declared { id, ..column.declared() })
         });
         // A column's own padding is the one that holds for its id, whoever shares its key.

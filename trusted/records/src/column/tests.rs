@@ -66,3 +66,43 @@ fn a_new_root_seals_and_old_ones_open_and_terms_stay() {
     assert_eq!(before.equality(b"value"), after.equality(b"value"));
     assert!(ColumnSealers::new(declared, &[(1, &old)]).get([9; 8]).is_none());
 }
+
+#[test]
+fn what_is_given_for_results_is_no_stored_value_and_opens_in_its_context_alone() {
+    let root = Key::generate();
+    for padding in [Padding::None, Padding::To(8), Padding::InSteps] {
+        let column = sealer(&root, ID, padding);
+        let given = column.seal_for(&[1; 32], b"secret");
+        assert_eq!(column.open_for(&[1; 32], &given).expect("opens"), b"secret");
+        assert_ne!(column.seal_for(&[1; 32], b"secret"), given);
+        // Beside each version there might be.
+        for sealed in [given.clone(), [&1_u32.to_be_bytes()[..], &given].concat()] {
+            assert!(column.open(&sealed).is_err(), "as a stored value");
+        }
+        let stored = column.seal(b"secret");
+        for sealed in [&stored[..], &stored[4..]] {
+            assert!(column.open_for(&[1; 32], sealed).is_err(), "a stored value");
+        }
+        assert!(column.open_for(&[2; 32], &given).is_err(), "another context");
+        assert!(sealer(&root, [!7; 8], padding).open_for(&[1; 32], &given).is_err(), "another column");
+        assert!(sealer(&root, [!7; 8], padding).open(&given).is_err(), "a column of the id's complement");
+        let mut altered = given.clone();
+        altered[20] ^= 1;
+        assert!(column.open_for(&[1; 32], &altered).is_err());
+    }
+}
+
+#[test]
+fn lengths_of_what_is_given_for_results_show_in_steps() {
+    let root = Key::generate();
+    let lengths = |padding, values: std::ops::Range<usize>| {
+        let column = sealer(&root, ID, padding);
+        let length = |bytes| column.seal_for(b"", &vec![1; bytes]).len();
+        values.map(length).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    // Of any type, also beside a column whose values have one length.
+    assert_eq!(lengths(Padding::None, 0..256), 8);
+    assert_eq!(lengths(Padding::InSteps, 0..256), 8);
+    assert_eq!(lengths(Padding::To(100), 0..101), 1);
+    assert_eq!(lengths(Padding::To(100), 128..255), 4);
+}

@@ -230,7 +230,8 @@ impl Analysis<'_> {
         Ok(Some(What::Sealed(encryption, false)))
     }
 
-    /// The column with the type that a choice among its values and constants has.
+    /// The column with the type that a choice among its values and constants has. Nobody stores what is chosen: the constants are
+    /// sealed for the statement's results.
     fn as_chosen(
         &mut self,
         expression: &Expr,
@@ -239,7 +240,8 @@ impl Analysis<'_> {
     ) -> Result<Arc<Encryption>, SqlError> {
         let mut kinds = Vec::new();
         let is_open = self.kinds_of_choice(expression, &mut kinds, scope)?;
-        let Some(kind) = common_kind(&kinds) else { return Ok(encryption) };
+        let encryption = encryption.chosen_in(self.text);
+        let Some(kind) = common_kind(&kinds) else { return Ok(Arc::new(encryption)) };
         let kind = if is_open { kind.plain() } else { kind };
         // What is sealed of one is read as the other.
         let is_alike =
@@ -255,11 +257,7 @@ impl Analysis<'_> {
                 "Select both, and choose in the application.",
             ));
         }
-        Ok(if kind == encryption.kind {
-            encryption
-        } else {
-            Arc::new(Encryption { kind, ..(*encryption).clone() })
-        })
+        Ok(Arc::new(Encryption { kind, ..encryption }))
     }
 
     /// The types of the values of a choice; whether one of them has none of its own, as a string, NULL and what is not there.

@@ -40,8 +40,8 @@ fn is_of_sum(value: &Constant, encryption: &Encryption) -> bool {
 }
 
 impl Analysis<'_> {
-    /// `coalesce(sum(c), 0)`, of no group: where there is nothing to add, the server sends the constant, sealed as one value of
-    /// the column's. None if the function is something else.
+    /// `coalesce(sum(c), 0)`, of no group: where there is nothing to add, the server sends the constant, sealed for the
+    /// statement's results as one value to add. None if the function is something else.
     pub(super) fn sum_or_default(
         &mut self,
         function: &Function,
@@ -55,7 +55,7 @@ impl Analysis<'_> {
         let Some([argument]) = argument else { return Ok(None) };
         let (Mode::Top, Some(default)) = (mode, constant(self.lexemes, default)) else { return Ok(None) };
         let Some(reference) = self.reference(argument, scope)? else { return Ok(None) };
-        let encryption: Arc<Encryption> = reference.encryption.clone();
+        let encryption = Arc::new(reference.encryption.chosen_in(self.text));
         if !encryption.sum {
             return Err(self.undeclared(&reference, "function sum()", "sum"));
         }

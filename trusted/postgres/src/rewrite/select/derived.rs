@@ -5,7 +5,7 @@ mod built;
 mod conditions;
 
 use super::{Mode, What};
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Origin, StatementDigest};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Derived, DerivedExpression, DerivedPart, Form, Piece, Source};
@@ -152,6 +152,32 @@ impl Analysis<'_> {
         Ok(Some(What::Derived(Arc::new(Derived { parts: gathered.parts, expression, kind, column }))))
     }
 
+    /// Does an expression choose among constants by conditions that read encrypted columns?
+    pub(super) fn chooses_constants(
+        &mut self,
+        expression: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<bool, SqlError> {
+        if let Expr::Case { operand, conditions, else_result, .. } = expression {
+            let mut results = conditions.iter().map(|when| &when.result).chain(else_result.as_deref());
+            let gives = results.any(|result| {
+                constant(self.lexemes, result).is_some_and(|found| found.source != Source::Constant(None))
+            });
+            let looked_at = conditions.iter().map(|when| &when.condition).chain(operand.as_deref());
+            for condition in looked_at.filter(|_| gives) {
+                if self.column_within(condition, within, scope)?.is_some() {
+                    return Ok(true);
+                }
+            }
+        }
+        for part in within(expression) {
+            if self.chooses_constants(part, scope)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The first encrypted column that an expression's value is computed of.
     fn column_within(
         &mut self,
@@ -292,8 +318,7 @@ impl Analysis<'_> {
         Some(gathered.plain(kind, vec![Piece::Text(text)]))
     }
 
-    /// A parameter, sealed as a value of a type: under another key than the column's, as who may only read would else make values
-    /// that the server can put into it.
+    /// A parameter, sealed as a value of a type for the statement's results.
     fn gathered_parameter(
         &mut self,
         found: &Constant,
@@ -307,8 +332,8 @@ impl Analysis<'_> {
             let hint = "Give each of them a parameter of its own.";
             return Err(self.unsupported(found.tokens.start, message, hint));
         }
-        let id = gathered.column.parameters_id();
-        let column = Encryption { id, kind, max_bytes: None, ..(*gathered.column).clone() };
+        let origin = Origin::Given(StatementDigest::new(self.text, Some(kind)));
+        let column = Encryption { origin, kind, max_bytes: None, ..(*gathered.column).clone() };
         let column = Arc::new(Encryption { equality: None, order: None, sum: false, ..column });
         let mut pieces = vec![Piece::Text("(".into())];
         pieces.extend(self.value_pieces(found, Form::Sealed(column.clone()))?);

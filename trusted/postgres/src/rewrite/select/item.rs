@@ -16,8 +16,8 @@ use crate::rewrite::spelling::is_table_query;
 use crate::rewrite::term::Term;
 use crate::text::{Lexemes, fold, quoted};
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, Ident, SelectItem,
-    SelectItemQualifiedWildcardKind, Spanned,
+    DuplicateTreatment, Expr, Function, FunctionArguments, GroupByExpr, Ident, OrderBy, OrderByKind, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, Spanned,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,6 +67,32 @@ pub(super) fn meant_by<'e>(expression: &Expr, items: &'e [SelectItem]) -> Option
         | SelectItem::QualifiedWildcard(..)
         | SelectItem::Wildcard(_) => None,
     })
+}
+
+/// Does a query read its own results: to group them, to tell equal ones, to order them by name or number?
+pub(super) fn reads_results(select: &Select, order: Option<&OrderBy>) -> bool {
+    let groups = match &select.group_by {
+        GroupByExpr::Expressions(list, modifiers) => !list.is_empty() || !modifiers.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    let orders = match order.map(|order| &order.kind) {
+        Some(OrderByKind::Expressions(list)) => {
+            let is_computed = |meant: &Expr| !is_column(meant);
+            list.iter().any(|item| meant_by(&item.expr, &select.projection).is_some_and(is_computed))
+        }
+        Some(OrderByKind::All(_)) => true,
+        None => false,
+    };
+    groups || orders || select.distinct.is_some()
+}
+
+/// Is it a column's name, alone or in parentheses?
+fn is_column(expression: &Expr) -> bool {
+    match expression {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner) => is_column(inner),
+        _ => false,
+    }
 }
 
 /// The tokens of a name, a number, or either in parentheses.
@@ -265,6 +291,9 @@ impl Analysis<'_> {
         if let Some(what) = self.derived_item(expression, alias, (&shown, scope, mode), false)? {
             return Ok(ResultColumn { name: Some(name), what });
         }
+        if let Some(what) = self.case_item(expression, alias, (&shown, scope, mode))? {
+            return Ok(ResultColumn { name: Some(name), what });
+        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             if let Some(what) = self.aggregate_item(function, &function_name, alias, scope, mode)? {
@@ -284,6 +313,27 @@ impl Analysis<'_> {
         match self.derived_item(expression, alias, (&shown, scope, mode), true)? {
             Some(what) => Ok(ResultColumn { name: Some(name), what }),
             None => Err(error),
+        }
+    }
+
+    /// What constants stand in, chosen by encrypted columns, where the proxy can look at these: the server would see the constants
+    /// beside the rows that they are of. None if it cannot, or there are none.
+    fn case_item(
+        &mut self,
+        expression: &Expr,
+        alias: Option<&Ident>,
+        of: (&str, &Scope<'_>, Mode<'_>),
+    ) -> Result<Option<What>, SqlError> {
+        if !self.shows_results || !self.chooses_constants(expression, of.1)? {
+            return Ok(None);
+        }
+        let mark = self.edits.mark();
+        match self.derived_item(expression, alias, of, true) {
+            Err(error) if error.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED => {
+                self.edits.back_to(mark);
+                Ok(None)
+            }
+            found => found,
         }
     }
 

@@ -184,7 +184,11 @@ fn what_would_take_rows_of_equal_values_for_equal_is_refused() {
         ("UPDATE visits SET age = DEFAULT", "a term of its own"),
         ("UPDATE visits SET age = 5, id = (SELECT max(id) + 1 FROM visits)", "rows that it has written"),
         ("UPDATE visits SET age = 5 RETURNING (SELECT count(*) FROM visits)", "rows that it has written"),
-        ("UPDATE visits SET age = CASE WHEN id = 1 THEN 5 ELSE age END", "visits.age"),
+        ("UPDATE visits SET age = CASE WHEN id = 1 THEN score ELSE lower(id) END", "visits.age"),
+        (
+            "UPDATE visits SET age = CASE WHEN id = (SELECT max(id) FROM visits) THEN 5 END",
+            "rows that it has written",
+        ),
         (
             "INSERT INTO visits (id, age) VALUES (1, 5) ON CONFLICT (id) DO UPDATE SET age = 6",
             "a term of its own",
@@ -199,4 +203,24 @@ fn what_would_take_rows_of_equal_values_for_equal_is_refused() {
         let outcome = outcome(statement);
         assert!(outcome.starts_with("0A000 ") && outcome.contains(said), "{statement}: {outcome}");
     }
+}
+
+#[test]
+fn a_choice_gives_each_row_a_term_of_its_own() {
+    for choice in [
+        "CASE WHEN (visits.id = $1) THEN $2 WHEN (visits.id = $3) THEN $4 ELSE NULL END",
+        "(CASE WHEN (visits.id = $1) THEN $2 WHEN (visits.id = $3) THEN $4 ELSE NULL END)::integer",
+        "CAST(CASE WHEN (visits.id = $1) THEN $2 WHEN (visits.id = $3) THEN $4 ELSE NULL END AS integer)",
+    ] {
+        let found = outcome(&format!("UPDATE visits SET age = {choice} WHERE id IN ($1, $3)"));
+        let read = "SELECT CASE WHEN (visits.id = ‹$1›) THEN 1 WHEN (visits.id = ‹$3›) THEN 2 ELSE 3 END, ";
+        assert!(found.starts_with(read), "{found}");
+        assert!(found.contains("visits.age = read 0 of [$2, $4, "), "{found}");
+        assert!(found.contains("‹ord computed 0›"), "{found}");
+    }
+    // Other digits than the column's are another value.
+    let cast = "UPDATE visits SET age = (CASE WHEN id = 1 THEN 5 END)::smallint";
+    assert!(outcome(cast).starts_with("0A000 "), "{}", outcome(cast));
+    let wrong = "UPDATE visits SET age = CASE WHEN id = 1 THEN 'five' END";
+    assert!(outcome(wrong).starts_with("22P02 "), "{}", outcome(wrong));
 }

@@ -143,7 +143,7 @@ fn extremes_choices_and_conditions() {
         ),
         (
             "SELECT coalesce(balance, 0), CASE WHEN owner = 'x' THEN NULL ELSE a.memo END AS m FROM accounts a",
-            "SELECT coalesce(balance, ‹sealed 0›), CASE WHEN \"owner$eq\" = ‹eq x› THEN ‹sealed NULL›::bytea ELSE a.memo END AS m \
+            "SELECT coalesce(balance, ‹result 0›), CASE WHEN \"owner$eq\" = ‹eq x› THEN ‹result NULL›::bytea ELSE a.memo END AS m \
              FROM accounts a => accounts.balance, accounts.memo",
         ),
         (
@@ -391,13 +391,13 @@ fn rows_are_copied_through_the_proxy() {
     check(&[
         (
             "COPY accounts (id, owner, balance) FROM STDIN WITH (FORMAT csv, HEADER, NULL 'nil')",
-            "INSERT INTO accounts (\"id\", \"owner\", \"owner$eq\", \"balance\", \"balance$eq\", \"balance$ord\") OVERRIDING SYSTEM VALUE VALUES \
+            "INSERT INTO \"accounts\" (\"id\", \"owner\", \"owner$eq\", \"balance\", \"balance$eq\", \"balance$ord\") OVERRIDING SYSTEM VALUE VALUES \
              (‹read 0›, ‹sealed read 1›, ‹eq read 1›, ‹sealed read 2›, ‹eq read 2›, label('02', ‹ord read 2›)) from \
              CopyFormat { binary: false, csv: true, delimiter: 44, null: \"nil\", header: true, quote: 34, escape: 34 }",
         ),
         (
             "COPY public.accounts TO stdout",
-            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\", \"closed\" FROM public.accounts => plain, \
+            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\", \"closed\" FROM \"accounts\" => plain, \
              accounts.owner, accounts.balance, accounts.opened, accounts.memo, accounts.closed to CopyFormat { binary: false, csv: false, delimiter: 9, null: \"\\\\N\", \
              header: false, quote: 34, escape: 34 }",
         ),
@@ -408,7 +408,7 @@ fn rows_are_copied_through_the_proxy() {
         ("copy payments (id, note) from stdin with (freeze on)", "unchanged"),
         (
             "copy accounts (id, memo) from stdin with (freeze on, header off, format csv)",
-            "INSERT INTO accounts (\"id\", \"memo\") OVERRIDING SYSTEM VALUE VALUES (‹read 0›, ‹sealed read 1›) from CopyFormat { binary: false, csv: true, delimiter: \
+            "INSERT INTO \"accounts\" (\"id\", \"memo\") OVERRIDING SYSTEM VALUE VALUES (‹read 0›, ‹sealed read 1›) from CopyFormat { binary: false, csv: true, delimiter: \
              44, null: \"\", header: false, quote: 34, escape: 34 }",
         ),
         (

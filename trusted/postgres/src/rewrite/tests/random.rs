@@ -290,6 +290,7 @@ fn in_list(tokens: &Lexemes, start: usize) -> bool {
 }
 
 fn judge(statement: &str, sent: &str) -> Result<(), TestCaseError> {
+    let sent = &sent.replace("\"public\".", "");
     for tokens in
         statements(sent).map_err(|error| TestCaseError::fail(format!("{statement}\n{sent}\n{error}")))?
     {

@@ -146,13 +146,36 @@ fn what_a_list_cannot_seal_is_refused() {
 }
 
 #[test]
+fn what_the_server_cannot_choose_by_its_place_is_written_row_by_row() {
+    check(&[
+        (
+            "UPDATE accounts SET memo = CASE id WHEN $1 THEN 'x' WHEN 2 THEN memo || $2 END WHERE id IN ($1, 2) RETURNING id",
+            "SELECT memo, CASE id WHEN ‹$1› THEN 1 WHEN 2 THEN 2 END, \"accounts\".ctid, \"accounts\".tableoid FROM accounts WHERE id \
+             IN (‹$1›, 2) FOR NO KEY UPDATE => accounts.memo, plain, plain, plain; accounts.memo = read 1 of [x, (read 0 as \
+             accounts.memo Concatenated $2)]; UPDATE accounts SET \"memo\" = ‹sealed computed 0› WHERE \"accounts\".ctid = ‹read \
+             2›::tid AND \"accounts\".tableoid = ‹read 3›::oid RETURNING id",
+        ),
+        (
+            "UPDATE accounts SET memo = CASE WHEN owner = 'Ann' THEN CASE WHEN id > 5 THEN 'x' ELSE 'y' END || 'z' END",
+            "SELECT CASE WHEN id > 5 THEN 1 ELSE 2 END, CASE WHEN \"owner$eq\" = ‹eq Ann› THEN 1 END, \"accounts\".ctid, \
+             \"accounts\".tableoid FROM accounts  FOR NO KEY UPDATE => plain, plain, plain, plain; accounts.memo = read 1 of [(read 0 \
+             of [x, y] Concatenated z)]; UPDATE accounts SET \"memo\" = ‹sealed computed 0› WHERE \"accounts\".ctid = ‹read 2›::tid \
+             AND \"accounts\".tableoid = ‹read 3›::oid ",
+        ),
+    ]);
+}
+
+#[test]
 fn choices_among_constants_are_made_by_the_server() {
     check(&[
         (
             "UPDATE accounts SET balance = (CASE WHEN (accounts.id = $1) THEN $2 WHEN (accounts.id = 2) THEN NULL ELSE NULL \
-         END)::integer, memo = CASE id WHEN 1 THEN 'x' END WHERE accounts.id IN ($1, 2)",
-            "0A000 127: column accounts.memo is encrypted: it is set to a constant, a parameter, or what +, -, *, || and coalesce \
-         make of those and columns of its own table",
+         END)::integer WHERE accounts.id IN ($1, 2)",
+            "UPDATE accounts SET \"balance\" = (CASE WHEN (accounts.id = ‹$1›) THEN ‹sealed $2› WHEN (accounts.id = 2) THEN ‹sealed \
+             NULL›::bytea ELSE ‹sealed NULL›::bytea END) , \"balance$eq\" = (CASE WHEN (accounts.id = ‹$1›) THEN ‹eq $2› WHEN \
+             (accounts.id = 2) THEN ‹eq NULL›::bytea ELSE ‹eq NULL›::bytea END) , \"balance$ord\" = (CASE WHEN (accounts.id = ‹$1›) \
+             THEN label('02', ‹ord $2›) WHEN (accounts.id = 2) THEN label('02', ‹ord NULL›) ELSE label('02', ‹ord NULL›) END)  WHERE \
+             accounts.id IN (‹$1›, 2)",
         ),
         (
             "UPDATE accounts SET balance = (CASE WHEN (accounts.id = $1) THEN $2 ELSE NULL END)::integer WHERE accounts.id IN ($1)",

@@ -28,14 +28,14 @@ fn sums_of_a_result_come_in_one_array() {
         ),
         (
             "SELECT sum(balance) * $1 + id, balance + 1 AS more FROM accounts GROUP BY id, balance",
-            "SELECT array_agg(balance) || ARRAY[''::bytea] || array[(‹sealed $1›)::bytea] || ARRAY[''::bytea] || \
+            "SELECT array_agg(balance) || ARRAY[''::bytea] || array[(‹result $1›)::bytea] || ARRAY[''::bytea] || \
              ARRAY['\\x00'::bytea || pg_catalog.int4send((id))] AS \"?column?\", array[arras.any_of(balance)] AS more FROM accounts \
              GROUP BY id, \"balance$eq\", \"balance$ord\" => ((Sum accounts.balance Times accounts.balance) Plus integer), (accounts.balance Plus 1)",
         ),
         // One alone, or with a constant that the server may send, is as it was.
         (
             "SELECT coalesce(sum(balance), 0) FROM accounts",
-            "SELECT coalesce(array_agg(balance) FILTER (WHERE balance IS NOT NULL), ARRAY[‹sealed 0›]::bytea[]) FROM accounts => sum \
+            "SELECT coalesce(array_agg(balance) FILTER (WHERE balance IS NOT NULL), ARRAY[‹result 0›]::bytea[]) FROM accounts => sum \
              accounts.balance",
         ),
     ]);

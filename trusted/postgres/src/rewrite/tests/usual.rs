@@ -42,7 +42,7 @@ fn what_is_stored_is_chosen_by_what_says_the_same_each_time() {
     assert!(outcome(steady).contains("‹eq 2›"), "{}", outcome(steady));
     // In a result, it is made once.
     let shown = "SELECT CASE WHEN random() < 0.5 THEN owner ELSE 'x' END FROM accounts";
-    assert!(outcome(shown).contains("‹sealed x›"), "{}", outcome(shown));
+    assert!(outcome(shown).contains("‹result x›"), "{}", outcome(shown));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_is_of_a_group_goes_by_what_makes_it() {
         ),
         (
             "SELECT coalesce(owner, 'none') o, owner IS NULL, count(owner) FILTER (WHERE owner IS NULL) FROM accounts GROUP BY owner",
-            "SELECT coalesce(arras.any_of(owner), ‹sealed none›) o, \"owner$eq\" IS NULL, count(owner) FILTER (WHERE owner IS NULL) \
+            "SELECT coalesce(arras.any_of(owner), ‹result none›) o, \"owner$eq\" IS NULL, count(owner) FILTER (WHERE owner IS NULL) \
              FROM accounts GROUP BY \"owner$eq\" => accounts.owner, plain, plain",
         ),
         (
@@ -114,4 +114,82 @@ fn a_choice_may_ask_whether_values_differ() {
         "UPDATE accounts SET balance = CASE WHEN body IS DISTINCT FROM ('zz') THEN 4 ELSE 5 END FROM notes",
     );
     assert!(found.contains("‹eq 4›"), "{found}");
+}
+
+#[test]
+fn constants_that_encrypted_columns_choose_stay_with_the_proxy_where_nothing_reads_the_result() {
+    for shown in [
+        "SELECT CASE WHEN balance > 5 THEN 'rich' ELSE 'poor' END FROM accounts",
+        "SELECT id, CASE WHEN owner = 'Ann' THEN 'rich' WHEN balance < 3 THEN 'poor' END AS c FROM accounts ORDER BY id",
+        "SELECT upper(CASE WHEN balance IS NULL THEN 'rich' ELSE $1 END) FROM accounts WHERE id = 1",
+        "SELECT CASE owner WHEN 'Ann' THEN 'rich' END FROM accounts",
+        "SELECT CASE WHEN max(balance) > 5 THEN 'rich' END FROM accounts",
+        "UPDATE accounts SET id = 1 RETURNING CASE WHEN balance > 5 THEN 'rich' ELSE 'poor' END",
+    ] {
+        let found = outcome(shown);
+        let (sent, _) = found.split_once(" => ").expect(shown);
+        assert!(!sent.contains("rich") && !sent.contains("poor") && !sent.contains("Ann"), "{found}");
+    }
+    // What reads the result is the server's, and so are the constants.
+    for read in [
+        "SELECT CASE WHEN balance > 5 THEN 'rich' END AS c FROM accounts ORDER BY c",
+        "SELECT CASE WHEN balance > 5 THEN 'rich' END, count(*) FROM accounts GROUP BY 1",
+        "SELECT DISTINCT CASE WHEN balance > 5 THEN 'rich' END FROM accounts",
+        "SELECT CASE WHEN balance > 5 THEN 'rich' END FROM accounts UNION ALL SELECT 'none'",
+        "SELECT s.c FROM (SELECT CASE WHEN balance > 5 THEN 'rich' END AS c FROM accounts) s",
+        "SELECT count(CASE WHEN balance > 5 THEN 'rich' END) FROM accounts",
+        "INSERT INTO notes (body) SELECT CASE WHEN balance > 5 THEN 'rich' END FROM accounts",
+        "SELECT CASE WHEN balance > 5 THEN initcap('rich') END FROM accounts",
+    ] {
+        assert!(
+            outcome(read).contains("> bound('0") && outcome(read).contains("'rich'"),
+            "{}",
+            outcome(read)
+        );
+    }
+}
+
+#[test]
+fn the_schema_that_a_name_means_is_written_before_it() {
+    let sent = |statement: &str| match &crate::plan(statement, &super::catalog()).unwrap()[0].action {
+        crate::Action::Rewritten(rewritten) => rewritten.extended_text(),
+        other => panic!("{statement}: {other:?}"),
+    };
+    for (statement, expected) in [
+        ("SELECT accounts.id FROM accounts", "SELECT accounts.id FROM \"public\".accounts"),
+        (
+            "DELETE FROM ONLY Accounts a USING notes WHERE a.id = 5",
+            "DELETE FROM ONLY \"public\".Accounts a USING notes WHERE a.id = 5",
+        ),
+        ("UPDATE \"accounts\" SET id = 5", "UPDATE \"public\".\"accounts\" SET id = 5"),
+        ("INSERT INTO accounts (id) VALUES ($1)", "INSERT INTO \"public\".accounts (id) VALUES ($1)"),
+        (
+            "TABLE accounts",
+            "SELECT \"accounts\".\"id\", \"accounts\".\"owner\", \"accounts\".\"balance\", \"accounts\".\"opened\", \
+             \"accounts\".\"memo\", \"accounts\".\"closed\" FROM \"public\".accounts",
+        ),
+        ("SELECT owner FROM public.accounts", "SELECT owner FROM public.accounts"),
+        (
+            "SELECT 1 FROM notes WHERE id IN (SELECT id FROM accounts JOIN payments USING (id))",
+            "SELECT 1 FROM notes WHERE id IN (SELECT id FROM \"public\".accounts JOIN \"public\".payments USING (id))",
+        ),
+        (
+            "WITH accounts AS (SELECT id FROM accounts) SELECT id FROM accounts",
+            "WITH accounts AS (SELECT id FROM \"public\".accounts) SELECT id FROM accounts",
+        ),
+        ("EXPLAIN SELECT id FROM accounts", "EXPLAIN SELECT id FROM \"public\".accounts"),
+    ] {
+        assert_eq!(sent(statement), expected);
+    }
+    for steps in [
+        "UPDATE accounts SET balance = balance + 1",
+        "INSERT INTO accounts (id, balance) VALUES (1, 5) ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + 1",
+        "INSERT INTO accounts (memo) SELECT memo FROM accounts",
+        "COPY accounts TO STDOUT",
+        "COPY accounts (id, memo) FROM STDIN",
+    ] {
+        let planned = format!("{:?}", crate::plan(steps, &super::catalog()).unwrap());
+        let bare = ["FROM accounts", "UPDATE accounts", "INTO accounts"];
+        assert!(!bare.iter().any(|name| planned.contains(name)), "{planned}");
+    }
 }

@@ -7,12 +7,12 @@ use crate::plan::{Output, Outputs};
 use crate::replies;
 use crate::rewriting::MESSAGE_BYTES_MAX;
 use crate::room::{MessageRoom, Share, UNCOUNTED_BYTES};
-use arras_service::columns::Columns;
+use crate::values::SessionKeys;
 
 /// What rows are opened with.
 pub(in crate::session) struct Opening<'r> {
     /// The keys.
-    pub(in crate::session) columns: &'r dyn Columns,
+    pub(in crate::session) keys: SessionKeys<'r>,
     /// The memory of all sessions' rows.
     pub(in crate::session) room: &'r MessageRoom,
     /// What has been taken of it, until what was made is written.
@@ -46,14 +46,14 @@ impl Made {
 pub(in crate::session) fn opened_texts(
     row: &[Option<String>],
     outputs: &Outputs,
-    columns: &dyn Columns,
+    keys: SessionKeys<'_>,
 ) -> Result<Vec<Option<String>>, SqlError> {
     let count = row.len();
     let mut bytes = 0;
     let mut open = |(at, value): (usize, &Option<String>)| match output(outputs, at, count) {
         Output::Plain | Output::PlainRest => Ok(value.clone()),
         sealed => {
-            let opened = sealed.open(value.as_deref().map(str::as_bytes), false, false, columns)?;
+            let opened = sealed.open(value.as_deref().map(str::as_bytes), false, false, keys)?;
             bytes += opened.as_ref().map_or(0, Vec::len);
             if bytes > MESSAGE_BYTES_MAX {
                 return Err(too_long(bytes));
@@ -72,7 +72,7 @@ pub(super) fn copied_row(
     write: impl FnOnce(&[Option<&str>]) -> Vec<u8>,
 ) -> Result<Vec<u8>, SqlError> {
     let length = |row: &[Option<String>]| row.iter().flatten().map(String::len).sum::<usize>();
-    let opened = opened_texts(row, outputs, opening.columns)?;
+    let opened = opened_texts(row, outputs, opening.keys)?;
     let mut made = Made { came: length(row), counted: 0 };
     made.count(length(&opened), opening)?;
     let texts: Vec<Option<&str>> = opened.iter().map(Option::as_deref).collect();
@@ -116,7 +116,7 @@ pub(super) fn row(
             };
             match output(outputs, at, count) {
                 Output::Plain | Output::PlainRest => put_value(out, value),
-                sealed => match sealed.open(value, binary, binary, opening.columns) {
+                sealed => match sealed.open(value, binary, binary, opening.keys) {
                     Ok(opened) => {
                         let bytes = out.len() - begun + opened.as_ref().map_or(0, |opened| opened.len());
                         if let Err(error) = made.count(bytes, opening) {

@@ -6,7 +6,7 @@ use super::Requests;
 use crate::error::SqlError;
 use crate::fields::Bind;
 use crate::plan::{PhysicalValue, Value};
-use crate::values::{Argument, Asker, Inputs, compute, stored_terms};
+use crate::values::{Argument, Asker, Inputs, SessionKeys, compute, stored_terms};
 
 impl Requests<'_> {
     /// The values of a statement, unless it is cancelled meanwhile: what is new in an order may take its time.
@@ -18,10 +18,19 @@ impl Requests<'_> {
         self.behind.entered.unless_cancelled(compute(values, inputs, &*self.rewriting.columns)).await
     }
 
-    /// What of the session matters to the orders of columns.
+    /// The keys, as the session uses them.
+    pub(in crate::session) fn keys(&self) -> SessionKeys<'_> {
+        SessionKeys::new(&*self.rewriting.columns, self.shared.state().session)
+    }
+
+    /// What of the session matters to its values.
     pub(in crate::session) fn orders(&self) -> Asker {
-        let in_utc = self.shared.state().settings.is_utc();
+        let (in_utc, session) = {
+            let state = self.shared.state();
+            (state.settings.is_utc(), state.session)
+        };
         Asker {
+            session,
             process: Some(self.behind.entered.upstream.process),
             sees_the_past: self.sees_the_past,
             in_utc,

@@ -1,0 +1,140 @@
+//! `UPDATE t SET c = CASE WHEN id = 1 THEN 5 ... END`: the server says by which branch a row goes, the proxy what is new.
+
+use crate::catalog::Encryption;
+use crate::codec::Datum;
+use crate::column_type::ColumnType;
+use crate::error::SqlError;
+use crate::plan::{Expression, Output, Piece, Source};
+use crate::rewrite::analysis::Analysis;
+use crate::rewrite::constant::{Constant, Written, constant};
+use crate::rewrite::scope::Scope;
+use crate::text::Lexemes;
+use sqlparser::ast::{CaseWhen, Expr};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The tokens of a `CASE` that begins at a token, and of its results, in their order.
+fn results_of(lexemes: &Lexemes, case: usize) -> Option<(Range<usize>, Vec<Range<usize>>)> {
+    let is = |at: usize, words: &[&str]| words.iter().any(|word| lexemes.is_word(at, word));
+    let (mut depth, mut begun, mut results) = (0_usize, None, Vec::new());
+    for at in case + 1..lexemes.list.len() {
+        if is(at, &["case"]) {
+            depth += 1;
+        } else if depth > 0 {
+            depth -= usize::from(is(at, &["end"]));
+        } else if is(at, &["when", "else", "end"]) {
+            results.extend(begun.take().map(|begun| begun..at));
+            if is(at, &["end"]) {
+                return Some((case..at + 1, results));
+            }
+            begun = is(at, &["else"]).then_some(at + 1);
+        } else if is(at, &["then"]) {
+            begun = Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Is a cast to a type one that leaves the column's values as they are?
+fn keeps(kind: ColumnType, of: &Encryption) -> bool {
+    kind == of.kind || (kind.modifier() == -1 && kind.plain() == of.kind.plain())
+}
+
+impl Analysis<'_> {
+    /// A choice, the number of whose branch the server says of each row; none if it is no such choice. A cast to the column's type
+    /// is left out.
+    pub(super) fn computable_choice(
+        &mut self,
+        expression: &Expr,
+        of: &Arc<Encryption>,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Expression>, SqlError> {
+        match expression {
+            Expr::Nested(inner) => self.computable_choice(inner, of, scope),
+            Expr::Cast { expr, data_type, format: None, .. } => {
+                let kind = ColumnType::parse(&data_type.to_string());
+                match kind.is_some_and(|kind| keeps(kind, of)) {
+                    true => self.computable_choice(expr, of, scope),
+                    false => Ok(None),
+                }
+            }
+            // What is read of a row that was to be inserted is read without parameters.
+            Expr::Case { .. } if self.upsert.is_none() => self.computable_case(expression, of, scope),
+            _ => Ok(None),
+        }
+    }
+
+    fn computable_case(
+        &mut self,
+        expression: &Expr,
+        of: &Arc<Encryption>,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Expression>, SqlError> {
+        let Expr::Case { operand, conditions, else_result, case_token, .. } = expression else {
+            return Ok(None);
+        };
+        let start = self.lexemes.position_of(case_token.0.span);
+        let Some((tokens, places)) = start.and_then(|start| results_of(self.lexemes, start)) else {
+            return Ok(None);
+        };
+        let results: Vec<&Expr> =
+            conditions.iter().map(|when| &when.result).chain(else_result.as_deref()).collect();
+        if results.len() != places.len() {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(results.len());
+        for result in results {
+            let found = constant(self.lexemes, result);
+            found.iter().try_for_each(|found| self.check_branch(found, of))?;
+            if found.is_some_and(|found| found.source == Source::Constant(None)) {
+                values.push(Expression::Coalesce(Vec::new()));
+                continue;
+            }
+            let Some(value) = self.computable(result, of, scope)? else { return Ok(None) };
+            // What PostgreSQL does not take beside the column's values.
+            if matches!(value, Expression::Number(..)) && !of.kind.is_number() {
+                return Ok(None);
+            }
+            values.push(value);
+        }
+        let branch = self.branch_number((operand.as_deref(), conditions), (tokens, &places), scope)?;
+        let position = self.computed.position_of(branch, Output::Plain);
+        Ok(Some(Expression::Chosen(position, values)))
+    }
+
+    /// That a constant is one of the column's: PostgreSQL looks at it before a row is read.
+    fn check_branch(&self, found: &Constant, of: &Encryption) -> Result<(), SqlError> {
+        self.check_constant(found, of)?;
+        match (&found.source, found.written, &found.cast) {
+            (Source::Constant(Some(text)), Written::Any, None) => {
+                let read = Datum::cast_text(of.kind, text);
+                read.map(drop).map_err(|error| self.at(error, found.tokens.start))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The text that says by which branch a row goes: the choice, among the numbers of its results.
+    fn branch_number(
+        &mut self,
+        (operand, conditions): (Option<&Expr>, &[CaseWhen]),
+        (tokens, results): (Range<usize>, &[Range<usize>]),
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Piece>, SqlError> {
+        let around = self.edits.take();
+        let looked_at = conditions.iter().try_for_each(|when| match operand {
+            Some(operand) => self.operand_of_case(operand, &when.condition, scope),
+            None => self.expression(&when.condition, scope, "CASE"),
+        });
+        for (number, result) in results.iter().enumerate() {
+            let bytes = self.bytes(result);
+            self.edits.replace(bytes, vec![Piece::Text(format!("{}", number + 1))]);
+        }
+        self.place_plain_parameters_in(tokens.clone());
+        let pieces = self.edits.pieces(self.text, self.bytes(&tokens));
+        self.edits.restore(around);
+        self.understand_tokens(tokens);
+        looked_at?;
+        pieces
+    }
+}

@@ -1,0 +1,79 @@
+//! The keys of columns as one session uses them: what its statements give for their own results is sealed to it and to them.
+
+use crate::catalog::{Encryption, Origin, StatementDigest};
+use crate::error::{SqlError, sqlstate};
+use arras_service::ServiceError;
+use arras_service::columns::{ColumnKeys, Columns};
+use rand::Rng;
+use std::sync::Arc;
+
+/// What tells one session's values from another's that its statements give for their own results. No secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionId([u8; 16]);
+
+impl SessionId {
+    /// One that no session has had.
+    #[must_use]
+    pub fn draw() -> Self {
+        let mut id = [0; 16];
+        rand::rng().fill_bytes(&mut id);
+        Self(id)
+    }
+
+    fn context(self, statement: StatementDigest) -> [u8; 32] {
+        let mut context = [0; 32];
+        let (session, of_statement) = context.split_at_mut(16);
+        session.copy_from_slice(&self.0);
+        of_statement.copy_from_slice(&statement.bytes());
+        context
+    }
+}
+
+/// The keys of columns, and the session whose statements use them.
+#[derive(Clone, Copy)]
+pub struct SessionKeys<'a> {
+    columns: &'a dyn Columns,
+    session: SessionId,
+}
+
+impl<'a> SessionKeys<'a> {
+    /// The keys as a session uses them.
+    #[must_use]
+    pub fn new(columns: &'a dyn Columns, session: SessionId) -> Self {
+        Self { columns, session }
+    }
+
+    /// The keys of the column of an id; `of` is the one that messages name.
+    pub(super) fn keys(&self, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn ColumnKeys>, SqlError> {
+        let missing = || {
+            SqlError::new(sqlstate::INTERNAL_ERROR, format!("the proxy has no keys of column {}", of.label))
+        };
+        self.columns.keys(id).ok_or_else(missing)
+    }
+
+    /// Seals a value: as one of the column, or for the results of the statement that gives it.
+    pub(super) fn seal(&self, of: &Encryption, canonical: &[u8]) -> Result<Vec<u8>, SqlError> {
+        let keys = self.keys(of.id, of)?;
+        Ok(match of.origin {
+            Origin::Stored => keys.seal(canonical),
+            Origin::Given(statement) | Origin::Chosen(statement) => {
+                keys.seal_for(&self.session.context(statement), canonical)
+            }
+        })
+    }
+
+    /// Opens a value of the column, or one that the statement gave, as its origin may be.
+    pub(super) fn open(
+        &self,
+        of: &Encryption,
+        sealed: &[u8],
+    ) -> Result<Result<Vec<u8>, ServiceError>, SqlError> {
+        let keys = self.keys(of.id, of)?;
+        let given = |statement| keys.open_for(&self.session.context(statement), sealed);
+        Ok(match of.origin {
+            Origin::Stored => keys.open(sealed),
+            Origin::Given(statement) => given(statement),
+            Origin::Chosen(statement) => keys.open(sealed).or_else(|_| given(statement)),
+        })
+    }
+}
