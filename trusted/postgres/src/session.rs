@@ -27,7 +27,7 @@ use crate::replies::{self, Severity};
 use crate::rewriting::Rewriting;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
-use crate::values::SessionId;
+use crate::values::ConnectionId;
 use behind::Behind;
 use held::Held;
 use names::{Names, Undo};
@@ -84,7 +84,7 @@ struct KeepingBack {
 /// What both ways know.
 struct State {
     /// What its values for results are sealed to.
-    session: SessionId,
+    session: ConnectionId,
     pipeline: Pipeline<Note>,
     names: Names,
     settings: Settings,
@@ -170,7 +170,7 @@ impl BothWays {
         let mut settings = Settings::default();
         settings.read_all(beginning);
         let state = State {
-            session: SessionId::draw(),
+            session: ConnectionId::draw(),
             pipeline: Pipeline::default(),
             names: Names::default(),
             settings,

@@ -24,7 +24,7 @@ use compared::{Standing, compared_key, equality_bytes, equality_members, order_s
 pub(crate) use derived::{check_constant, common_kind, constant_value};
 pub(crate) use folding::Folding;
 use given::{given, given_members};
-pub use session_keys::{SessionId, SessionKeys};
+pub use session_keys::{ConnectionId, ConnectionKeys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub(crate) use stored::stored_terms;
@@ -74,7 +74,7 @@ pub struct Inputs<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asker {
     /// What its values for results are sealed to.
-    pub session: SessionId,
+    pub session: ConnectionId,
     /// The database's process.
     pub process: Option<i32>,
     /// May its transactions see the database as it was when they began? Then ciphertexts carry the labels that they have now.
@@ -306,11 +306,8 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Some(datum) => PhysicalValue::Bytes(make(datum)?),
         })
     };
-    let keys = SessionKeys::new(columns, inputs.asker.session);
-    let term = |encryption: &Encryption, canonical: &[u8]| {
-        let shared = encryption.equality.unwrap_or(encryption.id);
-        Ok::<_, SqlError>(keys.keys(shared, encryption)?.equality(canonical).to_vec())
-    };
+    let keys = ConnectionKeys::new(columns, inputs.asker.session);
+    let term = |encryption: &Encryption, canonical: &[u8]| keys.equality(encryption, canonical);
     match &value.form {
         Form::Plain => Ok(match &value.source {
             Source::Parameter(number) => PhysicalValue::Client(*number),
@@ -441,7 +438,7 @@ impl Output {
         raw: Option<&[u8]>,
         raw_is_binary: bool,
         binary: bool,
-        keys: SessionKeys<'_>,
+        keys: ConnectionKeys<'_>,
     ) -> Result<Option<Vec<u8>>, SqlError> {
         let written = |value: &Datum, kind: ColumnType| {
             if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
@@ -477,7 +474,7 @@ pub(crate) fn open_constant(
     let digits = constant.strip_prefix('\'')?.strip_suffix("'::bytea")?;
     let sealed = Output::Sealed(encryption.clone());
     // It is stored, and no session's.
-    let keys = SessionKeys::new(columns, SessionId::default());
+    let keys = ConnectionKeys::new(columns, ConnectionId::default());
     let opened = sealed.open(Some(digits.as_bytes()), false, false, keys).ok()??;
     String::from_utf8(opened).ok()
 }
@@ -489,7 +486,7 @@ fn not_sealed(encryption: &Encryption) -> SqlError {
     )
 }
 
-fn opened(sealed: &[u8], encryption: &Encryption, keys: SessionKeys<'_>) -> Result<Datum, SqlError> {
+fn opened(sealed: &[u8], encryption: &Encryption, keys: ConnectionKeys<'_>) -> Result<Datum, SqlError> {
     let stored = keys.open(encryption, sealed)?.map_err(|_| {
         not_sealed(encryption).hint("Was the column encrypted under another key, or its ciphertext changed?")
     })?;

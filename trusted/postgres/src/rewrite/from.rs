@@ -270,8 +270,7 @@ impl Analysis<'_> {
                         return Err(self.declared_twice(table, first));
                     }
                     (None, Some(found)) => {
-                        self.note_namesake(found);
-                        self.write_schema(found, first);
+                        self.note_meant(found, first);
                         Relation::of_table(found, alias)
                     }
                     (None, None) if self.catalog.declares(table) => return Err(self.missing(name)),
@@ -297,6 +296,12 @@ impl Analysis<'_> {
             _ => false,
         };
         Ok(Relation { certain, ..relation })
+    }
+
+    /// Notes which table a name without a schema means.
+    fn note_meant(&mut self, found: &Arc<Table>, name: usize) {
+        self.note_namesake(found);
+        self.write_schema(found, name);
     }
 
     /// Writes the schema before the name of a table with encrypted columns: the server's search path, which anybody may change, has no

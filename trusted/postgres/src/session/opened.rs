@@ -10,7 +10,7 @@ use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Done;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
-use crate::values::SessionKeys;
+use crate::values::ConnectionKeys;
 use std::io;
 use tokio::io::AsyncWriteExt;
 
@@ -244,7 +244,7 @@ fn shown(
         exchange.take_room(rewriting, frame.len());
     }
     let shown = if kind == b'E' { shown_error(frame, rewriting.schema(), stored_by(reading)) } else { None };
-    let keys = SessionKeys::new(&*rewriting.columns, session);
+    let keys = ConnectionKeys::new(&*rewriting.columns, session);
     let mut opening = Opening { keys, room: &rewriting.replies, shares };
     let number = entry.note.number;
     let naming = if kind == b'C' { reading.naming().cloned() } else { None };

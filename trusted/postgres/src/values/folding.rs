@@ -1,7 +1,7 @@
 //! Values of a column that are folded into one as they come: sums and means of groups of any size, and what is computed of them.
 
 use super::arithmetic::Typed;
-use super::{SessionKeys, bytea, derived, not_sealed, opened};
+use super::{ConnectionKeys, bytea, derived, not_sealed, opened};
 use crate::catalog::Encryption;
 use crate::codec::{Datum, Members, NotAnArray, Numeric};
 use crate::column_type::ColumnType;
@@ -98,7 +98,7 @@ impl Folding {
     ///
     /// # Errors
     /// It is no array of values that were sealed for the column.
-    pub(crate) fn read(&mut self, piece: &[u8], keys: SessionKeys<'_>) -> Result<(), SqlError> {
+    pub(crate) fn read(&mut self, piece: &[u8], keys: ConnectionKeys<'_>) -> Result<(), SqlError> {
         let Self { parts, at, binary, members, derived, encryption } = self;
         let read = members.read(piece, &mut |member| {
             let member = bytea(member, *binary).ok_or(Ended::NotAnArray)?;
@@ -180,7 +180,7 @@ impl One {
         Self { fold, encryption, total, count: 0 }
     }
 
-    fn add(&mut self, sealed: &[u8], keys: SessionKeys<'_>) -> Result<(), SqlError> {
+    fn add(&mut self, sealed: &[u8], keys: ConnectionKeys<'_>) -> Result<(), SqlError> {
         self.total.add(&opened(sealed, &self.encryption, keys)?);
         self.count += 1;
         Ok(())

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 /// What tells one session's values from another's that its statements give for their own results. No secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionId([u8; 16]);
+pub struct ConnectionId([u8; 16]);
 
-impl SessionId {
+impl ConnectionId {
     /// One that no session has had.
     #[must_use]
     pub fn draw() -> Self {
@@ -31,24 +31,29 @@ impl SessionId {
 
 /// The keys of columns, and the session whose statements use them.
 #[derive(Clone, Copy)]
-pub struct SessionKeys<'a> {
+pub struct ConnectionKeys<'a> {
     columns: &'a dyn Columns,
-    session: SessionId,
+    session: ConnectionId,
 }
 
-impl<'a> SessionKeys<'a> {
+impl<'a> ConnectionKeys<'a> {
     /// The keys as a session uses them.
     #[must_use]
-    pub fn new(columns: &'a dyn Columns, session: SessionId) -> Self {
+    pub fn new(columns: &'a dyn Columns, session: ConnectionId) -> Self {
         Self { columns, session }
     }
 
     /// The keys of the column of an id; `of` is the one that messages name.
-    pub(super) fn keys(&self, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn ColumnKeys>, SqlError> {
+    fn keys(&self, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn ColumnKeys>, SqlError> {
         let missing = || {
             SqlError::new(sqlstate::INTERNAL_ERROR, format!("the proxy has no keys of column {}", of.label))
         };
         self.columns.keys(id).ok_or_else(missing)
+    }
+
+    /// The equality term of a canonical value.
+    pub(super) fn equality(&self, of: &Encryption, canonical: &[u8]) -> Result<Vec<u8>, SqlError> {
+        Ok(self.keys(of.equality.unwrap_or(of.id), of)?.equality(canonical).to_vec())
     }
 
     /// Seals a value: as one of the column, or for the results of the statement that gives it.

@@ -7,12 +7,12 @@ use crate::plan::{Output, Outputs};
 use crate::replies;
 use crate::rewriting::MESSAGE_BYTES_MAX;
 use crate::room::{MessageRoom, Share, UNCOUNTED_BYTES};
-use crate::values::SessionKeys;
+use crate::values::ConnectionKeys;
 
 /// What rows are opened with.
 pub(in crate::session) struct Opening<'r> {
     /// The keys.
-    pub(in crate::session) keys: SessionKeys<'r>,
+    pub(in crate::session) keys: ConnectionKeys<'r>,
     /// The memory of all sessions' rows.
     pub(in crate::session) room: &'r MessageRoom,
     /// What has been taken of it, until what was made is written.
@@ -46,7 +46,7 @@ impl Made {
 pub(in crate::session) fn opened_texts(
     row: &[Option<String>],
     outputs: &Outputs,
-    keys: SessionKeys<'_>,
+    keys: ConnectionKeys<'_>,
 ) -> Result<Vec<Option<String>>, SqlError> {
     let count = row.len();
     let mut bytes = 0;

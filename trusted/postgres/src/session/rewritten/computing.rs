@@ -6,7 +6,7 @@ use super::Requests;
 use crate::error::SqlError;
 use crate::fields::Bind;
 use crate::plan::{PhysicalValue, Value};
-use crate::values::{Argument, Asker, Inputs, SessionKeys, compute, stored_terms};
+use crate::values::{Argument, Asker, ConnectionKeys, Inputs, compute, stored_terms};
 
 impl Requests<'_> {
     /// The values of a statement, unless it is cancelled meanwhile: what is new in an order may take its time.
@@ -19,8 +19,8 @@ impl Requests<'_> {
     }
 
     /// The keys, as the session uses them.
-    pub(in crate::session) fn keys(&self) -> SessionKeys<'_> {
-        SessionKeys::new(&*self.rewriting.columns, self.shared.state().session)
+    pub(in crate::session) fn keys(&self) -> ConnectionKeys<'_> {
+        ConnectionKeys::new(&*self.rewriting.columns, self.shared.state().session)
     }
 
     /// What of the session matters to its values.
