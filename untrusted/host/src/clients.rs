@@ -302,7 +302,7 @@ mod tests {
             heard.recv().await.unwrap();
         }
         let (tell, mut told) = mpsc::unbounded_channel();
-        let taken: Taken = Box::new(move || drop(tell.send(())));
+        let taken: Taken = Box::new(move || _ = tell.send(()));
         clients.reply(connection, vec![7; 10_000].into(), Some(taken));
         tokio::task::yield_now().await;
         assert!(told.try_recv().is_err(), "nobody has read it");
