@@ -10,7 +10,7 @@ use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
 use arras_protocol::iee::{
-    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName,
+    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName, counter_value,
 };
 use arras_schemes::bisen::channel::Plain;
 use arras_schemes::bisen::message::{Answer, Ask, Reply, Request, Settings};
@@ -81,7 +81,7 @@ impl Host {
             authority: Vec::new().into(),
         });
         host.run();
-        host.queue.push_back(Incoming::Connected(CLIENT));
+        host.queue.push_back(Incoming::Connected { connection: CLIENT, seconds: 0 });
         host.queue.push_back(Incoming::FromClient { connection: CLIENT, bytes: Blob(Plain::greet("ada")) });
         host.run();
         host
@@ -104,24 +104,24 @@ impl Host {
 
     fn take(&mut self, message: Outgoing) {
         let begun = seconds();
-        let answer = match message {
+        let (ask, bytes) = match message {
             Outgoing::Get { ask, labels } => {
                 let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
                 let mut entries = Vec::with_capacity(labels.len() * SEALED_BYTES);
                 labels.iter().for_each(|label| entries.extend_from_slice(&self.entries[label]));
-                Incoming::Entries { ask, entries: Blob(entries) }
+                (ask, Some(Blob(entries)))
             }
             Outgoing::Put { ask, entries } => {
                 for entry in entries.as_slice().as_chunks::<ENTRY_BYTES>().0 {
                     let (label, sealed) = entry.split_first_chunk::<LABEL_BYTES>().unwrap();
                     self.entries.insert(*label, sealed.try_into().unwrap());
                 }
-                Incoming::Done(ask)
+                (ask, None)
             }
-            Outgoing::Remove { ask, .. } => Incoming::Done(ask),
+            Outgoing::Remove { ask, .. } => (ask, None),
             Outgoing::Save { ask, name, state } => {
                 self.state.insert(name, state);
-                Incoming::Done(ask)
+                (ask, None)
             }
             Outgoing::Forget { ask, until } => {
                 self.state.retain(|name, _| match name {
@@ -129,25 +129,26 @@ impl Host {
                     StateName::Log(number) => *number > until,
                     StateName::Checkpoint { generation, .. } => *generation >= until,
                 });
-                Incoming::Done(ask)
+                (ask, None)
             }
             Outgoing::Load { ask, name } => {
                 let state = self.state.get(&name).cloned();
                 self.loaded += state.as_ref().map_or(0, Blob::len);
-                Incoming::Loaded { ask, state }
+                (ask, state)
             }
-            Outgoing::ReadCounter(ask) => Incoming::Counter { ask, value: 0 },
-            Outgoing::RaiseCounter { ask, from, .. } => Incoming::Counter { ask, value: from },
+            Outgoing::ReadCounter(ask) => (ask, counter_value(0)),
+            Outgoing::RaiseCounter { ask, from, .. } => (ask, counter_value(from)),
             Outgoing::Attest { .. } => panic!("nothing is attested on plain channels"),
-            Outgoing::Again => Incoming::Again,
+            Outgoing::Again => return self.queue.push_back(Incoming::Again),
             Outgoing::ToClient { bytes, .. } => {
                 self.reply = Some(Answer::decode(self.channel.unwrap(&bytes.0).unwrap()).unwrap().reply);
                 return;
             }
+            Outgoing::Part { .. } => panic!("no search has more than a page"),
             Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) => return,
         };
         self.storage += seconds() - begun;
-        self.queue.push_back(answer);
+        self.queue.push_back(Incoming::Answer { ask, bytes });
     }
 }
 

@@ -9,13 +9,10 @@ const SCRATCH_PART: usize = 8;
 /// Part of what is left that data may take; the rest is for searches and changes.
 const KEPT_EIGHTHS: usize = 6;
 
-/// Bytes in use of those that there are. What is counted is what grows with data or requests.
+/// Bytes in use of those that there are, beside data. What is counted is what grows with data or requests.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    total: usize,
-    /// Bytes that are data, or are counted as such before it comes.
-    pub(crate) kept: usize,
-    /// Bytes beside them.
+    pub(crate) total: usize,
     reserved: Arc<AtomicUsize>,
 }
 
@@ -43,18 +40,6 @@ pub(crate) struct Reserved {
     bytes: usize,
 }
 
-impl Reserved {
-    /// Whose.
-    pub(crate) fn place(&self) -> u64 {
-        self.share.place
-    }
-
-    /// Whether it is of somebody who has no less than another.
-    pub(crate) fn is_of_no_less(&self, share: &Share) -> bool {
-        self.share.bytes.load(Relaxed) >= share.bytes.load(Relaxed)
-    }
-}
-
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Relaxed);
@@ -72,35 +57,19 @@ impl Budget {
         self.total / (SCRATCH_PART - 1)
     }
 
-    pub(crate) fn free(&self) -> usize {
-        self.most().saturating_sub(self.reserved.load(Relaxed))
-    }
-
-    /// Whether a client may have so much more: the last quarter of what there is, is for who has nothing.
-    pub(crate) fn is_fair(&self, bytes: usize, share: &Share) -> bool {
-        bytes == 0 || share.bytes.load(Relaxed) == 0 || self.free().saturating_sub(bytes) >= self.most() / 4
-    }
-
-    pub(crate) fn reserve(&self, bytes: usize, share: &Share) -> Option<Reserved> {
-        (bytes <= self.free() && self.is_fair(bytes, share)).then(|| {
+    /// Reserves of so many bytes that are left beside data, if a client may have so much more: the last quarter of what there is, is for who
+    /// has nothing.
+    pub(crate) fn reserve(&self, bytes: usize, most: usize, share: &Share) -> Option<Reserved> {
+        let left = most.checked_sub(self.reserved.load(Relaxed))?.checked_sub(bytes)?;
+        (bytes == 0 || share.bytes.load(Relaxed) == 0 || left >= most / 4).then(|| {
             self.reserved.fetch_add(bytes, Relaxed);
             share.bytes.fetch_add(bytes, Relaxed);
             Reserved { all: Arc::clone(&self.reserved), share: Arc::clone(share), bytes }
         })
     }
 
-    /// How much more data there may be.
-    pub(crate) fn free_for_data(&self) -> usize {
-        self.for_data().saturating_sub(self.kept)
-    }
-
-    /// How much data there may be in all.
+    /// How much data there may be.
     pub(crate) fn for_data(&self) -> usize {
         self.total / 8 * KEPT_EIGHTHS
-    }
-
-    /// What one request can have once all others have ended.
-    pub(crate) fn most(&self) -> usize {
-        self.total.saturating_sub(self.kept)
     }
 }

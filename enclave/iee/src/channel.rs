@@ -3,6 +3,7 @@
 //! The enclave's key is made at each start. The certificate of it is the host's work, with evidence that binds the key.
 
 use arras_keys::Key;
+use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, IDENTITY_BYTES_MAX};
 use arras_schemes::bisen::channel::{EnclaveChannel, Named, Said, binding, framed, unframed};
 use rustls::crypto::ring::{default_provider, sign::any_eddsa_type};
@@ -34,8 +35,9 @@ pub enum Channels {
 pub(crate) struct Tls(Box<ServerConnection>);
 
 impl Tls {
-    /// None before there is a certificate.
-    pub(crate) fn open(identity: &Identity) -> Option<Self> {
+    /// At this time of the host's; none before there is a certificate.
+    pub(crate) fn open(identity: &Identity, seconds: u64) -> Option<Self> {
+        identity.clock.0.store(seconds, Ordering::Relaxed);
         let mut connection = ServerConnection::new(identity.config.clone()?).ok()?;
         // What is written is taken at once.
         connection.set_buffer_limit(None);
@@ -64,14 +66,9 @@ impl EnclaveChannel for Tls {
         }
     }
 
-    fn admit(&mut self, admission: u8) -> Vec<u8> {
-        self.wrap(&[admission])
-    }
-
-    fn wrap(&mut self, message: &[u8]) -> Vec<u8> {
-        // Neither fails: there is no limit, and the bytes go to memory.
+    fn send(&mut self, message: &[u8]) {
+        // It does not fail: there is no limit.
         let _ = self.0.writer().write_all(&framed(message));
-        self.pending()
     }
 
     fn pending(&mut self) -> Vec<u8> {
@@ -103,9 +100,6 @@ impl TimeProvider for Clock {
 /// The enclave's key, and whom it takes.
 pub(crate) struct Identity {
     key: Arc<dyn SigningKey>,
-    pub(crate) public: Vec<u8>,
-    /// What evidence is to bind.
-    pub(crate) binding: [u8; 32],
     clients: Arc<dyn ClientCertVerifier>,
     clock: Arc<Clock>,
     /// How new connections are taken: none before there is a certificate.
@@ -113,8 +107,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A new key, for clients of an authority (DER).
-    pub(crate) fn new(authority: &[u8], administrator: &str) -> Result<Self, Fault> {
+    /// A new key, for clients of an authority (DER); its public half, and what evidence is to bind.
+    pub(crate) fn new(authority: &[u8], administrator: &str) -> Result<(Self, Blob, [u8; 32]), Fault> {
         let pkcs8 = Zeroizing::new([PKCS8, Key::generate().expose()].concat());
         let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..])).map_err(|_| Fault::Authority)?;
         let public = key.public_key().ok_or(Fault::Authority)?.to_vec();
@@ -125,12 +119,7 @@ impl Identity {
                 .build()
                 .map_err(|_| Fault::Authority)?;
         let binding = binding(&public, authority, administrator);
-        Ok(Self { key, public, binding, clients, clock: Arc::default(), config: None })
-    }
-
-    /// The host's clock says so many seconds since 1970.
-    pub(crate) fn tell_time(&self, seconds: u64) {
-        self.clock.0.store(seconds, Ordering::Relaxed);
+        Ok((Self { key, clients, clock: Arc::default(), config: None }, Blob(public), binding))
     }
 
     /// New connections get this certificate. It is not looked at: clients judge its evidence, which binds the key, and see in the

@@ -4,27 +4,21 @@
 //!
 //! Everything that there is more of with more data takes the same number of bytes whatever it says, so that lengths show numbers alone.
 
-use crate::collection::About;
-use crate::documents::Version;
 use crate::journal::{Change, Place, Where};
-use crate::policy::Policy;
-use crate::record::Records;
 use crate::server::{Core, Enclave};
 use crate::state::State;
-use crate::table::SEGMENTS;
+use crate::table::{Records, SEGMENTS};
 use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Most records in a piece.
 const PIECE_RECORDS: usize = 16_384;
 
-/// Lengths of pieces are multiples of so many bytes, or of an eighth of themselves.
-pub(crate) const STEP_BYTES: usize = 4096;
-
 /// Which checkpoint is the newest.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// How far the log is in it.
     pub(crate) place: Place,
@@ -34,7 +28,7 @@ pub(crate) struct Head {
     /// Names it among all that any run of the enclave made.
     id: [u8; 16],
     /// How often tables were spilled into these: no keyword has more records.
-    pub(crate) spills: u32,
+    pub(crate) spills: usize,
 }
 
 impl Head {
@@ -48,11 +42,6 @@ impl Head {
         self.spilled().len() * PIECE_RECORDS
     }
 
-    /// Itself, if there are any.
-    pub(crate) fn if_spilled(&self) -> Option<Self> {
-        Some(*self).filter(|head| !head.spilled().is_empty())
-    }
-
     /// Where a piece is sealed.
     fn place_of(&self, piece: u32) -> Vec<u8> {
         [&self.id[..], &piece.to_be_bytes()].concat()
@@ -63,62 +52,22 @@ impl Head {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-enum Piece {
-    /// Everything that is small: the first piece.
-    Rest {
-        collections: Vec<About>,
-        policy: Policy,
-        epochs: u32,
-        generation: u32,
-    },
-    /// Of what is in tables, or of what is spilled, as the head says.
-    Keywords(Records),
-    Versions(u32, Vec<Version>),
-}
-
 /// Where heads and pieces are sealed.
-const HEAD: Where<'_> = ("head", &[]);
-const PIECE: &str = "piece";
+pub(crate) const HEAD: Where<'_> = (b"head", &[]);
+const PIECE: &[u8] = b"piece";
 
 impl Core {
-    pub(crate) fn open_head(&self, sealed: &[u8]) -> Result<Head, Fault> {
-        self.pieces.open(HEAD, sealed)
-    }
-
     /// A piece as it was loaded.
-    fn open_piece(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Piece, Fault> {
-        self.pieces.open((PIECE, &of.place_of(piece)), sealed.ok_or(Fault::StateSetBack)?.as_slice())
-    }
-
-    /// Takes a piece into the state.
-    pub(crate) fn restore(&mut self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<(), Fault> {
-        let piece = self.open_piece(of, piece, sealed)?;
-        let state = &mut self.state;
-        match piece {
-            Piece::Rest { collections, policy, epochs, generation } => {
-                (state.policy, state.epochs, state.generation) = (policy, epochs, generation);
-                collections.into_iter().for_each(|about| state.add_collection(&self.root, about));
-            }
-            Piece::Keywords(records) => {
-                for record in records.iter() {
-                    state.kept(record.collection.into())?.table.set(&record, false);
-                }
-            }
-            Piece::Versions(collection, versions) => {
-                let documents = &mut state.kept(collection)?.documents;
-                versions.iter().for_each(|version| documents.restore(version));
-            }
-        }
-        Ok(())
+    pub(crate) fn open_piece(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Change, Fault> {
+        self.sealer.open((PIECE, &of.place_of(piece)), sealed.ok_or(Fault::StateSetBack)?.as_slice())
     }
 
     /// The records of a piece of what is spilled.
     pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Records, Fault> {
-        match self.open_piece(of, piece, sealed)? {
-            Piece::Keywords(records) => Ok(records),
-            Piece::Rest { .. } | Piece::Versions(..) => Err(Fault::StateAltered),
-        }
+        let Change::Keywords(records) = self.open_piece(of, piece, sealed)? else {
+            return Err(Fault::StateAltered);
+        };
+        Ok(records)
     }
 }
 
@@ -132,13 +81,10 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    async fn save(&mut self, piece: Piece) {
+    async fn save(&mut self, piece: Change) {
         let name = self.head.name(self.head.pieces);
-        let sealed = {
-            let core = &mut *self.enclave.core();
-            let place = self.head.place_of(self.head.pieces);
-            core.pieces.seal(&piece, (PIECE, &place), &mut core.prg)
-        };
+        let place = self.head.place_of(self.head.pieces);
+        let sealed = self.enclave.core().seal(&piece, (PIECE, &place));
         self.head.pieces += 1;
         self.bytes += sealed.len();
         self.enclave.save(name, sealed).await;
@@ -148,7 +94,7 @@ impl Writer<'_> {
     async fn save_records(&mut self, are_all: bool) {
         while self.records.len() >= if are_all { 1 } else { PIECE_RECORDS } {
             let first = self.records.take_first(PIECE_RECORDS);
-            self.save(Piece::Keywords(first)).await;
+            self.save(Change::Keywords(first)).await;
         }
     }
 
@@ -168,23 +114,22 @@ impl Writer<'_> {
     async fn save_versions(&mut self) {
         let collections = self.enclave.core().state.collections.len();
         for number in 0..collections {
-            for first in (0..).step_by(PIECE_RECORDS) {
-                let versions = self.enclave.core().state.versions(number, first);
-                if versions.is_empty() {
-                    break;
-                }
-                self.save(Piece::Versions(number as u32, versions)).await;
+            let bound = self.enclave.core().state.collections[number].documents.bound();
+            for first in (0..bound).step_by(PIECE_RECORDS) {
+                let versions =
+                    self.enclave.core().state.collections[number].documents.versions(first, PIECE_RECORDS);
+                self.save(Change::Versions(number as u32, versions)).await;
             }
         }
     }
 
     /// Takes over what was spilled before, piece by piece, without what is void by now.
-    async fn copy(&mut self, old: Head) -> Result<(), Fault> {
+    async fn copy(&mut self, old: &Head) -> Result<(), Fault> {
         for piece in old.spilled() {
             let sealed = self.enclave.load(old.name(piece)).await;
             {
                 let mut core = self.enclave.core();
-                for record in core.spilled(&old, piece, sealed)?.iter() {
+                for record in core.spilled(old, piece, sealed)?.iter() {
                     if !core.state.kept(record.collection.into())?.table.is_whole(&record.stem) {
                         self.records.extend([record]);
                     }
@@ -198,86 +143,64 @@ impl Writer<'_> {
 
 impl State {
     /// Everything that is small.
-    fn rest(&self, generation: u32) -> Piece {
-        Piece::Rest {
+    fn rest(&self, generation: u32) -> Change {
+        Change::Rest {
             collections: self.collections.iter().map(|collection| collection.about.clone()).collect(),
             policy: self.policy.clone(),
             epochs: self.epochs.max(generation),
             generation,
         }
     }
-
-    /// Versions of a collection from one on, as many as a piece has.
-    fn versions(&self, collection: usize, first: usize) -> Vec<Version> {
-        let documents = &self.collections[collection].documents;
-        let numbers = first as u32..documents.bound().min(first + PIECE_RECORDS) as u32;
-        numbers.filter_map(|number| documents.get(number).cloned()).collect()
-    }
 }
 
 impl Enclave {
     /// Writes the state whole, and has the log before it forgotten. Where tables are full, it spills them.
     pub(crate) async fn checkpoint(&self) -> Result<(), Fault> {
-        let (head, generation, spills, rest) = {
+        let (old, head, generation, rest) = {
             let core = &mut *self.core();
-            let state = &core.state;
+            let (state, old) = (&core.state, Arc::clone(&core.state.spilled));
             core.journal.since_checkpoint = 0;
-            core.fill.set_known(state.keywords(), state.spilled);
+            core.fill.set_known(state.keywords(), &old);
             // Its generation uses an epoch number up, and so does the record that says it.
-            let spills = state.epochs < u32::MAX - 1 && core.fill.spills(state.spilled.is_some());
+            let spills = state.epochs < u32::MAX - 1 && core.fill.spills(!old.spilled().is_empty());
             let generation = if spills { state.epochs + 1 } else { state.generation };
             let mut id = [0; 16];
             core.prg.fill(&mut id);
-            let times = state.spilled.map_or(0, |old| old.spills) + u32::from(spills);
-            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills: times };
-            (head, generation, spills, state.rest(generation))
+            let spills = old.spills + usize::from(spills);
+            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills };
+            (old, head, generation, state.rest(generation))
         };
+        let is_new = head.spills > old.spills;
         let mut writer = Writer { enclave: self, head, records: Records::default(), bytes: 0 };
         writer.save(rest).await;
-        let old = self.core().state.spilled;
-        if !spills {
-            writer.save_keywords().await;
-        }
-        writer.save_records(true).await;
         writer.save_versions().await;
-        writer.head.loaded = writer.head.pieces;
-        if let Some(old) = old {
-            writer.copy(old).await?;
+        if is_new {
+            writer.head.loaded = writer.head.pieces;
         }
-        if spills {
-            writer.save_keywords().await;
+        writer.save_keywords().await;
+        if !is_new {
+            writer.save_records(true).await;
+            writer.head.loaded = writer.head.pieces;
         }
+        writer.copy(&old).await?;
         writer.save_records(true).await;
         let Writer { head, bytes, .. } = writer;
-        let sealed = {
-            let core = &mut *self.core();
-            core.pieces.seal(&head, HEAD, &mut core.prg)
-        };
+        let sealed = self.core().seal(&head, HEAD);
         self.save(StateName::Head, sealed).await;
-        self.settle(&head, generation, bytes).await
-    }
-
-    /// From now on a checkpoint that is whole counts, once nobody reads what is spilled in the last; then the log before it, and the last
-    /// one, can go.
-    async fn settle(&self, head: &Head, generation: u32, bytes: usize) -> Result<(), Fault> {
-        self.core().readings.is_settling = true;
-        self.until(|core| (!core.readings.is_under_way()).then_some(())).await;
-        let is_new = {
+        {
+            // From now on it counts.
             let core = &mut *self.core();
-            core.readings.is_settling = false;
-            let is_new = generation != core.state.generation;
-            core.state.spilled = head.if_spilled();
+            core.state.spilled = Arc::new(head);
             if is_new {
                 core.state.begin_generation(generation);
-                core.budget.kept = core.state.bytes();
             }
-            core.fill.set_known(core.state.keywords(), core.state.spilled);
+            core.fill.set_known(core.state.keywords(), &head);
             core.journal.checkpoint_bytes = bytes;
-            is_new
-        };
-        let until = head.place.number;
-        self.have_done(|ask| Outgoing::Forget { ask, until }).await;
-        if is_new { self.log(&Change::Epoch { generation }).await } else { Ok(()) }
+        }
+        // The log before it, and the last one, can go once nobody reads what is spilled there.
+        self.until(|_| (old.spilled().is_empty() || Arc::strong_count(&old) == 1).then_some(())).await;
+        self.ask(|ask| Outgoing::Forget { ask, until: head.place.number }).await;
+        if is_new { self.log(&Change::Epoch).await } else { Ok(()) }
     }
 }
 
@@ -285,9 +208,9 @@ impl Enclave {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::collection::Collection;
-    use crate::documents::Standing;
-    use crate::record::Record;
+    use crate::collection::{About, Collection};
+    use crate::documents::{Standing, Version};
+    use crate::table::Record;
     use crate::{Channels, Iee};
     use arras_keys::Key;
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
@@ -332,15 +255,15 @@ mod tests {
         let enclave = iee.enclave.clone();
         enclave.core().state = state;
         let task = enclave.clone();
-        enclave.core().tasks.spawn(None, async move { task.checkpoint().await });
+        enclave.core().tasks.spawn(None, Box::pin(async move { task.checkpoint().await }));
         let mut sealed = Vec::new();
         enclave.run().unwrap();
         let mut said = enclave.core().tasks.take_out();
         while let Some(Outgoing::Save { ask, state, .. }) = said.pop() {
             sealed.push(state.0);
-            said = iee.receive(Incoming::Done(ask)).unwrap();
+            said = iee.receive(Incoming::Answer { ask, bytes: None }).unwrap();
         }
-        let head = enclave.core().open_head(&sealed.pop().unwrap()).unwrap();
+        let head: Head = enclave.core().sealer.open(HEAD, &sealed.pop().unwrap()).unwrap();
         (head, sealed)
     }
 
@@ -355,7 +278,8 @@ mod tests {
         let after = enclave(&root);
         let after = &mut *after.enclave.core();
         for (piece, number) in sealed.iter().zip(0..) {
-            after.restore(&head, number, Some(Blob(piece.clone()))).unwrap();
+            let piece = after.open_piece(&head, number, Some(Blob(piece.clone()))).unwrap();
+            after.state.apply(&after.root, &piece).unwrap();
         }
         for (one, other) in before.collections.iter().zip(&after.state.collections) {
             assert_eq!((one.table.keywords(), other.table.keywords()), (40_000, 40_000));

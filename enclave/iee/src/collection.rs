@@ -53,6 +53,25 @@ impl EntryKeys {
         let place = u128::from(epoch) << 32 | u128::from(counter);
         (u128::from_le_bytes(*stem) ^ place).to_le_bytes()
     }
+
+    /// Entries as they are put, in a random order, of their labels' places.
+    pub(crate) fn puts(&self, mut labels: Vec<Block>, mut blocks: Vec<Block>, prg: &mut Prg) -> Vec<Vec<u8>> {
+        self.labels.blocks(&mut labels);
+        let mut tags = vec![[0; 16]; labels.len()];
+        self.entries.seal_each(&labels, &mut blocks, &mut tags);
+        let mut order: Vec<u32> = (0..labels.len() as u32).collect();
+        shuffle(&mut order, prg);
+        let batch = |order: &[u32]| {
+            let mut put = Vec::with_capacity(put_bytes(order.len()));
+            for at in order.iter().map(|at| *at as usize) {
+                put.extend_from_slice(&labels[at]);
+                put.extend_from_slice(&blocks[at]);
+                put.extend_from_slice(&tags[at]);
+            }
+            put
+        };
+        order.chunks(BATCH_MAX).map(batch).collect()
+    }
 }
 
 /// A collection.
@@ -81,31 +100,6 @@ pub(crate) fn payload(operation: Operation, number: u32, metadata: &[u8; 12]) ->
     block[..4].copy_from_slice(&head.to_le_bytes());
     block[4..].copy_from_slice(metadata);
     block
-}
-
-/// Entries as they are put, in a random order.
-pub(crate) fn puts(
-    keys: &EntryKeys,
-    places: Vec<Block>,
-    mut blocks: Vec<Block>,
-    prg: &mut Prg,
-) -> Vec<Vec<u8>> {
-    let mut labels = places;
-    keys.labels.blocks(&mut labels);
-    let mut tags = vec![[0; 16]; labels.len()];
-    keys.entries.seal_each(&labels, &mut blocks, &mut tags);
-    let mut order: Vec<u32> = (0..labels.len() as u32).collect();
-    shuffle(&mut order, prg);
-    let batch = |order: &[u32]| {
-        let mut put = Vec::with_capacity(put_bytes(order.len()));
-        for at in order.iter().map(|at| *at as usize) {
-            put.extend_from_slice(&labels[at]);
-            put.extend_from_slice(&blocks[at]);
-            put.extend_from_slice(&tags[at]);
-        }
-        put
-    };
-    order.chunks(BATCH_MAX).map(batch).collect()
 }
 
 impl Collection {
@@ -173,7 +167,7 @@ impl Collection {
             entries[slot] += 1;
             blocks.push(payload(pair.operation, targets[slot], &pair.metadata.0));
         }
-        let puts = puts(&self.keys, places, blocks, prg);
+        let puts = self.keys.puts(places, blocks, prg);
         Ok(Staged { touched, targets, entries, puts })
     }
 

@@ -58,6 +58,11 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
+    /// So many versions from one on.
+    pub(crate) fn versions(&self, first: usize, most: usize) -> Vec<Version> {
+        self.versions.iter().skip(first).take(most).cloned().collect()
+    }
+
     /// How many numbers were given.
     pub(crate) fn bound(&self) -> usize {
         self.versions.len()

@@ -3,10 +3,9 @@
 use crate::budget::Reserved;
 use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
-use crate::results::Best;
 use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::query::{Attribute, Filter, Padding, PhraseWord, Ranking, Search, Step};
-use arras_schemes::bisen::update::Operation;
+use arras_schemes::bisen::update::{Facts, Operation};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -22,23 +21,24 @@ pub(crate) struct Ground {
     pub(crate) bound: usize,
     /// Bytes that one step may take and let go.
     pub(crate) scratch: usize,
+    /// Bytes of what was asked, and of sets.
+    pub(crate) held: usize,
     pub(crate) reserved: Reserved,
 }
+
+/// Numbers of documents and their scores, best first if they are ranked.
+pub(crate) type Best = Vec<(u32, f32)>;
 
 /// A formula half evaluated.
 pub(crate) struct Evaluation {
     waiting: Vec<Set>,
     /// Of keywords that were looked at: in how many published documents they occur.
-    frequencies: Vec<u32>,
+    pub(crate) frequencies: Vec<u32>,
 }
 
 impl Evaluation {
     pub(crate) fn new(keywords: usize) -> Self {
         Self { waiting: Vec::new(), frequencies: vec![0; keywords] }
-    }
-
-    pub(crate) fn frequency(&self, keyword: usize) -> u32 {
-        self.frequencies.get(keyword).copied().unwrap_or(0)
     }
 
     /// What is left behind the last step: published then, still there under its name, and visible to the client.
@@ -85,10 +85,8 @@ impl Evaluation {
     fn keyword(&mut self, ground: &Ground, keyword: usize) -> Set {
         let mut set = Set::with_capacity(ground.bound);
         for (operation, number) in ground.fetch.oldest_first(keyword) {
-            match operation {
-                Operation::Add => set.insert(number as usize),
-                Operation::Continue => {}
-                Operation::Delete => set.remove(number as usize),
+            if operation != Operation::Continue {
+                set.set(number as usize, operation == Operation::Add);
             }
         }
         if let Some(frequency) = self.frequencies.get_mut(keyword) {
@@ -105,58 +103,52 @@ impl Evaluation {
         for keyword in &distinct {
             candidates.intersect_with(&self.keyword(ground, usize::from(*keyword)));
         }
-        let mut starts: Option<Vec<u64>> = None;
-        for PhraseWord(keyword, distance) in words {
-            let mut places = positions(ground, usize::from(*keyword), *distance, &candidates)?;
-            places.sort_unstable();
-            match &mut starts {
-                None => starts = Some(places),
-                Some(starts) => starts.retain(|start| places.binary_search(start).is_ok()),
-            }
+        let Some((first, others)) = words.split_first() else { return Ok(Set::with_capacity(ground.bound)) };
+        let mut starts = positions(ground, first, &candidates)?;
+        for word in others {
+            let places = positions(ground, word, &candidates)?;
+            starts.retain(|start| places.binary_search(start).is_ok());
         }
         let mut set = Set::with_capacity(ground.bound);
-        starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as usize));
+        set.extend(starts.iter().map(|start| (start >> 24) as usize));
         Ok(set)
     }
 }
 
-/// Where a phrase would begin whose word at this distance is this keyword: number of the document and position, in one number.
-fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -> Result<Vec<u64>, Refused> {
+/// Where a phrase would begin that has a word, in order: number of the document and position, in one number.
+fn positions(ground: &Ground, word: &PhraseWord, candidates: &Set) -> Result<Vec<u64>, Refused> {
     // Two such lists are there at once, and may have doubled.
     let most = ground.scratch / (4 * size_of::<u64>());
     let mut places = Vec::new();
-    for (operation, number, metadata) in ground.fetch.live(keyword, candidates.clone()) {
-        let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(u32::from(distance)));
+    for (operation, number, metadata) in ground.fetch.live_among(word.0.into(), candidates.clone()) {
+        let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(word.1.into()));
         places.extend(begins.map(|at| u64::from(number) << 24 | u64::from(at)));
         if places.len() > most {
             let needed = places.len() as u64 * 64;
             return Err(Refused::Memory { needed, budget: ground.scratch as u64 });
         }
     }
+    places.sort_unstable();
     Ok(places)
 }
 
 /// Leaves of what was found what is as a filter says.
 pub(crate) fn filter(ground: &Ground, documents: &Documents, filter: &Filter, found: &mut Set) {
     let holds = |value: i64| (filter.from..=filter.until).contains(&value);
-    let facts = |number| documents.facts(number);
-    match filter.of {
-        Attribute::Field(field) => {
-            retain(found, |number| {
-                facts(number).fields.get(usize::from(field)).is_some_and(|of| holds(of.0))
-            });
-        }
-        Attribute::Visibility => retain(found, |number| holds(facts(number).visibility.into())),
-        Attribute::Length => retain(found, |number| holds(facts(number).length.into())),
-        Attribute::Frequency(keyword) => {
-            let mut frequent = Set::with_capacity(ground.bound);
-            let current = ground.fetch.current(usize::from(keyword), found);
-            frequent.extend(
-                current.filter(|(_, of)| holds(of.frequency().into())).map(|(number, _)| number as usize),
-            );
-            *found = frequent;
-        }
+    if let Attribute::Frequency(keyword) = filter.of {
+        let mut frequent = Set::with_capacity(ground.bound);
+        let current = ground.fetch.current(usize::from(keyword), found);
+        let is_frequent = current.filter(|(_, of)| holds(of.frequency().into()));
+        frequent.extend(is_frequent.map(|(number, _)| number as usize));
+        return *found = frequent;
     }
+    let value = |facts: Facts| match filter.of {
+        Attribute::Field(field) => facts.fields.get(usize::from(field)).map(|value| value.0),
+        Attribute::Visibility => Some(facts.visibility.into()),
+        Attribute::Length => Some(facts.length.into()),
+        Attribute::Frequency(_) => None,
+    };
+    retain(found, |number| value(documents.facts(number)).is_some_and(holds));
 }
 
 /// Leaves the numbers that are to be kept.
@@ -183,11 +175,6 @@ fn order(score: f32, number: u32) -> u64 {
 }
 
 impl Scores {
-    /// Bytes for numbers below a bound.
-    pub(crate) fn bytes_for(bound: usize) -> usize {
-        size_of::<f32>() * bound
-    }
-
     pub(crate) fn new(found: Set) -> Self {
         Self { scores: vec![0.0; found.len()], found }
     }

@@ -8,8 +8,9 @@ use crate::tasks::{FLIGHTS_MAX, in_flights};
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::uniform;
-use arras_protocol::iee::{BATCH_MAX, SEALED_BYTES};
-use arras_schemes::bisen::message::Tampering;
+use arras_protocol::Blob;
+use arras_protocol::iee::{BATCH_MAX, Outgoing, SEALED_BYTES};
+use arras_schemes::bisen::message::{Refused, Tampering};
 use arras_schemes::bisen::update::{Metadata, Operation};
 
 /// Bytes of a question and its answer.
@@ -36,6 +37,9 @@ struct Run {
     first: u32,
 }
 
+/// What an entry says of a document.
+pub(crate) type Entry = (Operation, u32, Metadata);
+
 /// A question: which entries, and their labels.
 pub(crate) struct Question {
     entries: Vec<u32>,
@@ -43,12 +47,13 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    pub(crate) fn labels(&self) -> Vec<u8> {
-        self.labels.as_flattened().to_vec()
+    pub(crate) fn labels(&self) -> Blob {
+        Blob(self.labels.as_flattened().to_vec())
     }
 }
 
 /// In which order entries are asked for, or removed.
+#[derive(Default)]
 pub(crate) struct Order {
     runs: Vec<Run>,
     /// What is behind `drawn` is not decided yet.
@@ -79,6 +84,7 @@ impl Order {
 }
 
 /// Entries as they have come, by word and counter: in a random order, and each goes to one place of memory.
+#[derive(Default)]
 struct Arrived {
     entries: Vec<u8>,
     /// Bytes of each: those of a block, or only its head's.
@@ -113,6 +119,7 @@ impl Arrived {
 }
 
 /// Entries on their way.
+#[derive(Default)]
 pub(crate) struct Fetch {
     pub(crate) words: Vec<Word>,
     order: Order,
@@ -127,16 +134,16 @@ impl Enclave {
     }
 
     /// Fetches all entries.
-    pub(crate) async fn fetch(&self, fetch: &mut Fetch, collection: u32) -> Result<(), Tampering> {
+    pub(crate) async fn fetch(&self, fetch: &mut Fetch, collection: u32) -> Result<(), Refused> {
         let ask = || {
             let question = self.draw(&mut fetch.order, collection)?;
-            let answer = self.get(question.labels());
-            Some((question, answer))
+            let labels = question.labels();
+            Some((question, self.ask(|ask| Outgoing::Get { ask, labels })))
         };
-        let take = |question: Question, answer: Vec<u8>| {
+        let take = |question: Question, answer: Option<Blob>| {
             let core = self.core();
-            let collection = core.state.collection(collection).map_err(|_| Tampering::Length)?;
-            fetch.arrived.take(&collection.keys, &question, &answer)
+            let keys = &core.state.collection(collection)?.keys;
+            fetch.arrived.take(keys, &question, &answer.unwrap_or_default().0).map_err(Refused::Storage)
         };
         in_flights(ask, take).await
     }
@@ -190,32 +197,39 @@ impl Fetch {
     }
 
     /// The same with their metadata, newest first.
-    pub(crate) fn newest_first(&self, word: usize) -> impl Iterator<Item = (Operation, u32, Metadata)> {
+    pub(crate) fn newest_first(&self, word: usize) -> impl Iterator<Item = Entry> {
         self.entries_of(word).rev().filter_map(|block| {
             let (operation, number) = operation(block)?;
             Some((operation, number, Metadata(*block.last_chunk()?)))
         })
     }
 
-    /// What is so of documents among some, newest first: of each the last addition of a word, behind its continuations.
+    /// What is so of documents, newest first: of each the last addition of a word, behind its continuations. `is_open` says whether a document
+    /// is among those that are meant, and is told when no more of it is.
     pub(crate) fn live(
         &self,
         word: usize,
-        mut among: Set,
-    ) -> impl Iterator<Item = (Operation, u32, Metadata)> {
-        let is_live = move |(operation, number, _): &(Operation, u32, Metadata)| {
-            let is_open = among.contains(*number as usize);
-            if is_open && *operation != Operation::Continue {
-                among.remove(*number as usize);
+        mut is_open: impl FnMut(u32, bool) -> bool,
+    ) -> impl Iterator<Item = Entry> {
+        self.newest_first(word).filter(move |(operation, number, _)| {
+            is_open(*number, *operation != Operation::Continue) && *operation != Operation::Delete
+        })
+    }
+
+    /// The same of documents among some.
+    pub(crate) fn live_among(&self, word: usize, mut among: Set) -> impl Iterator<Item = Entry> {
+        self.live(word, move |number, closes| {
+            let is_open = among.contains(number as usize);
+            if is_open && closes {
+                among.remove(number as usize);
             }
-            is_open && *operation != Operation::Delete
-        };
-        self.newest_first(word).filter(is_live)
+            is_open
+        })
     }
 
     /// The documents among some whose last operation on a word is an addition, with its metadata.
     pub(crate) fn current(&self, word: usize, among: &Set) -> impl Iterator<Item = (u32, Metadata)> {
-        let additions = self.live(word, among.clone()).filter(|(operation, ..)| *operation == Operation::Add);
+        let additions = self.live_among(word, among.clone()).filter(|entry| entry.0 == Operation::Add);
         additions.map(|(_, number, metadata)| (number, metadata))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Iee`] is a state machine: one message in, messages out. It opens no file or socket, knows no clock and starts no thread; its
 //! windows are the channels to clients and the host's storage, both through `arras_protocol::iee`. The binary moves frames. Inside, what
-//! is under way are tasks that wait for the host's answers (the module `tasks`): one does all changes, one reads what is spilled, and
+//! is under way are tasks that wait for the host's answers (the module `tasks`): one does all changes, and
 //! each search is one.
 //!
 //! *Channels* are TLS 1.3 that ends in here ([`Channels::Attested`]). The key is made at each start; the certificate has evidence that the
@@ -32,8 +32,6 @@ mod frames;
 mod journal;
 mod lane;
 mod policy;
-mod record;
-mod results;
 mod search;
 mod server;
 mod spill;

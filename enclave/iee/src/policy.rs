@@ -1,6 +1,5 @@
 //! Who may do what.
 
-use crate::results::groups_bytes;
 use arras_keys::Key;
 use arras_protocol::codec::encoded_bytes;
 use arras_schemes::bisen::message::{Group, Groups, Refused, Request, Rights};
@@ -23,7 +22,7 @@ pub(crate) struct Policy {
     /// Said at the first launch, and the same for ever.
     pub(crate) owner: Owner,
     /// Serial numbers of certificates that are no longer taken.
-    revoked: BTreeSet<Vec<u8>>,
+    pub(crate) revoked: BTreeSet<Vec<u8>>,
     /// By the two names.
     grants: BTreeMap<(String, String), Rights>,
 }
@@ -39,23 +38,17 @@ impl Policy {
         let mut changed = self.clone();
         changed.apply(change);
         let each = changed.grants.values().map(|rights| 3 * PLACE_BYTES + groups_bytes(&rights.groups));
-        let bytes = encoded_bytes(&changed) + changed.revoked.len() * PLACE_BYTES + each.sum::<usize>();
-        if bytes <= POLICY_BYTES_MAX { Ok(()) } else { Err(Refused::Bound) }
-    }
-
-    /// Whether a launch names those that the first one named.
-    pub(crate) fn is_for(&self, owner: &Owner) -> bool {
-        self.owner.0.is_empty() || self.owner == *owner
+        let rights = encoded_bytes(&changed.grants) + each.sum::<usize>();
+        let bytes = rights + encoded_bytes(&changed.revoked) + changed.revoked.len() * PLACE_BYTES;
+        // However many rights there are, a certificate can be revoked.
+        let fits = rights <= POLICY_BYTES_MAX / 4 * 3 && bytes <= POLICY_BYTES_MAX;
+        if fits { Ok(()) } else { Err(Refused::Bound) }
     }
 
     /// The root of the collections' keys: with another administrator or authority, whom a host may name where it denies the state
     /// that names these, nothing of them can be had again.
     pub(crate) fn root(&self, root: &Key) -> Key {
         root.derive(&[b"bisen", b"owner", &self.owner.1, self.owner.0.as_bytes()])
-    }
-
-    pub(crate) fn takes(&self, serial: &[u8]) -> bool {
-        !self.revoked.contains(serial)
     }
 
     /// Carries out what the administrator asked.
@@ -68,7 +61,7 @@ impl Policy {
             Request::Revoke(identity) => self.grants.retain(|(to, _), _| to != identity),
             Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
             Request::Create { .. } | Request::Open(_) | Request::Update(_) => {}
-            Request::Search(_) | Request::More(_) | Request::Compact { .. } => {}
+            Request::Search(_) | Request::Compact { .. } => {}
         }
     }
 
@@ -80,6 +73,11 @@ impl Policy {
         let rights = self.grants.get(&(identity.to_owned(), collection.to_owned()));
         rights.cloned().ok_or(Refused::NotAllowed)
     }
+}
+
+/// Bytes that a list of groups takes, about.
+pub(crate) fn groups_bytes(groups: &Groups) -> usize {
+    if let Groups::Only(groups) = groups { 16 * groups.len() } else { 0 }
 }
 
 /// Whether rights cover a search.
@@ -120,7 +118,7 @@ mod tests {
         };
         assert!(!has_room(&grants(10_000, Groups::All)), "names take more than their bytes");
         assert!(!has_room(&grants(400, Groups::only(0..256))), "groups take more than theirs");
-        assert!(has_room(&grants(4096, Groups::All)));
+        assert!(has_room(&grants(3072, Groups::All)));
         assert!(State::default().bytes() >= POLICY_BYTES_MAX, "room for it is counted with the state");
     }
 }

@@ -1,15 +1,17 @@
-//! A search under way: entries are fetched, then the formula is evaluated in pieces.
+//! A search under way: entries are fetched, the formula is evaluated in pieces, and results are sent page by page.
 
 use crate::budget::Share;
 use crate::documents::set_bytes;
-use crate::evaluate::{Evaluation, Ground, Scores, filter};
+use crate::evaluate::{Best, Evaluation, Ground, Scores, filter};
 use crate::fetch::Fetch;
-use crate::policy::may_search;
-use crate::results::{Best, Cursor, groups_bytes, most};
+use crate::lane::Stopped;
+use crate::policy::{groups_bytes, may_search};
 use crate::server::{Client, Core, Enclave};
-use crate::table::{Counted, Found};
-use arras_schemes::bisen::message::{Groups, Refused, Reply};
-use arras_schemes::bisen::query::{Attribute, Ranking, Search, Step, TOP_MAX};
+use crate::table::{Counted, Found, Record, Stems};
+use arras_protocol::iee::Outgoing;
+use arras_schemes::bisen::message::{Hit, PAGE_HITS, Page, Refused, Reply};
+use arras_schemes::bisen::query::{Attribute, Padding, Ranking, Search, Step, TOP_MAX};
+use std::sync::Arc;
 
 /// Entries and words of sets that one piece works on, about.
 const PIECE: usize = 1 << 20;
@@ -17,26 +19,11 @@ const PIECE: usize = 1 << 20;
 /// Bytes of a keyword's entries under one epoch.
 const RUN_BYTES: usize = 32;
 
-/// Bytes that a search takes as it was asked, without its keywords, and what its client may see.
-fn held(search: &Search, groups: &Groups) -> usize {
-    let words = |step: &Step| if let Step::Phrase(words) = step { size_of_val(words.as_slice()) } else { 0 };
-    let phrases: usize = search.formula.iter().map(words).sum();
-    size_of_val(search.formula.as_slice())
-        + phrases
-        + size_of_val(search.filters.as_slice())
-        + groups_bytes(groups)
-}
-
 impl Core {
-    /// Begins: what was found of its keywords among what is spilled counts with the table, as it is now.
-    fn begin_search(
-        &mut self,
-        search: Search,
-        depth: usize,
-        groups: Groups,
-        share: &Share,
-        found: &Found,
-    ) -> Result<Ground, Refused> {
+    /// Begins, with all that there is now and what was found of its keywords among what is spilled.
+    fn ground(&self, client: Client, search: Search, held: usize, found: &Found) -> Result<Ground, Refused> {
+        let groups = self.rights(client, search.collection)?.groups;
+        let depth = search.depth().ok_or(Refused::Formula)?;
         let collection = self.state.collection(search.collection)?;
         let counted = search.filters.iter().any(|filter| matches!(filter.of, Attribute::Frequency(_)));
         let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
@@ -47,52 +34,85 @@ impl Core {
         let entries = keywords.iter().map(Counted::entries).sum();
         let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
         let bound = collection.documents.bound();
+        let scores = if search.ranking == Ranking::None { 0 } else { size_of::<f32>() * bound };
+        let held = held + groups_bytes(&groups);
         // The snapshot, what waits, and what one step makes beside it.
-        let sets = (depth + 3) * set_bytes(bound);
-        let scores = if search.ranking == Ranking::None { 0 } else { Scores::bytes_for(bound) };
-        let beside = sets + scores + runs * RUN_BYTES + held(&search, &groups);
+        let beside = held + (depth + 3) * set_bytes(bound) + scores + runs * RUN_BYTES;
         let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(beside);
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
-        // A search may ask for more than the collection, not for less.
-        let padding = search.padding.max(collection.about.settings.padding);
-        let reserved = self.make_room(bytes, share)?;
-        let snapshot = self.state.collection(search.collection)?.documents.published.clone();
-        let (fetch, scratch) =
-            (Fetch::new(keywords.into_iter(), with_metadata, bound), self.budget.scratch());
-        Ok(Ground { search, groups, padding, fetch, snapshot, bound, scratch, reserved })
+        Ok(Ground {
+            groups,
+            // A search may ask for more than the collection, not for less.
+            padding: search.padding.max(collection.about.settings.padding),
+            reserved: self.make_room(bytes, &self.share(client))?,
+            fetch: Fetch::new(keywords.into_iter(), with_metadata, bound),
+            snapshot: collection.documents.published.clone(),
+            bound,
+            scratch: self.budget.scratch(),
+            held,
+            search,
+        })
     }
 
-    /// The first page; the rest is kept for as long as there is room.
-    fn keep(&mut self, ground: Ground, client: Client, best: Best, matches: u32) -> Result<Reply, Refused> {
-        // What the search took is let go of first.
-        let Ground { search, groups, padding, fetch, snapshot, reserved, .. } = ground;
-        drop((fetch, snapshot, reserved));
-        // Its rights may have changed since it began.
+    /// Some results. Their client's rights may have changed since it asked; what went meanwhile is left out.
+    fn hits(&self, client: Client, ground: &Ground, best: &[(u32, f32)]) -> Result<Vec<Hit>, Refused> {
+        let Ground { search, groups, .. } = ground;
         let rights = self.rights(client, search.collection)?;
-        if rights.groups != groups || !may_search(&rights, &search) {
+        if rights.groups != *groups || !may_search(&rights, search) {
             return Err(Refused::NotAllowed);
         }
-        let cursor = Cursor::new((client.connection, search.collection, groups), best, matches, padding);
-        let reserved = self.make_room(cursor.bytes(), &self.share(client))?;
         let documents = &self.state.collection(search.collection)?.documents;
-        Ok(Reply::Found(self.results.begin(cursor, reserved, documents)))
+        let hit = |(number, score): &(u32, f32)| {
+            let shown = documents.get(*number).filter(|_| documents.shows(*number, groups));
+            shown.map(|version| Hit { name: version.name, score: *score })
+        };
+        Ok(best.iter().filter_map(hit).collect())
     }
 }
 
 impl Enclave {
-    /// A search, to its first page.
-    pub(crate) async fn search(&self, client: Client, search: Search) -> Result<Reply, Refused> {
-        let groups = self.core().rights(client, search.collection)?.groups;
+    /// A search, to its last page. `held` are the bytes of what was asked.
+    pub(crate) async fn search(&self, client: Client, search: Search, held: usize) -> Result<Reply, Stopped> {
         let share = self.core().share(client);
-        let depth = search.depth().ok_or(Refused::Formula)?;
-        let found = self.look_up(&search, held(&search, &groups), &share).await?;
-        let mut ground = self.core().begin_search(search, depth, groups, &share, &found)?;
+        let stems: Stems = {
+            let core = self.core();
+            let collection = core.state.collection(search.collection)?;
+            search.keywords.iter().map(|keyword| collection.stem(keyword)).collect()
+        };
+        let wanted = |_: &Core, record: &Record| stems.contains(&record.stem);
+        let (spilled, found) = loop {
+            let spilled = Arc::clone(&self.core().state.spilled);
+            let found = self.find(&spilled, (stems.len(), spilled.spills), held, &share, wanted).await?;
+            // Once more if what is in tables was spilled meanwhile.
+            if self.core().state.spilled.spills == spilled.spills {
+                break (spilled, found);
+            }
+        };
+        let mut ground = self.core().ground(client, search, held, &found)?;
         drop(found);
-        self.fetch(&mut ground.fetch, ground.search.collection).await.map_err(Refused::Storage)?;
-        let (best, matches) = self.evaluate(&ground, &share).await?;
-        self.core().keep(ground, client, best, matches)
+        self.fetch(&mut ground.fetch, ground.search.collection).await?;
+        drop(spilled);
+        let (mut best, matches) = self.evaluate(&ground, &share).await?;
+        best.shrink_to_fit();
+        let slots = ground.padding.slots(best.len() as u32) as usize;
+        // What the search took is let go of. Padded, results take as much whatever was found.
+        (ground.fetch, ground.snapshot, ground.reserved) = Default::default();
+        ground.reserved = self.core().make_room(ground.held + 8 * slots.max(best.len()), &share)?;
+        let mut from = 0;
+        loop {
+            let until = slots.min(from + PAGE_HITS);
+            let these = best.get(from..until.min(best.len())).unwrap_or_default();
+            let hits = self.core().hits(client, &ground, these)?;
+            let reply = Reply::Found(Page::new(hits, until - from, matches, until == slots));
+            if until == slots {
+                return Ok(reply);
+            }
+            let (connection, bytes) = (client.connection, self.core().wrapped(client, reply));
+            self.ask(|ask| Outgoing::Part { ask, connection, bytes }).await;
+            from = until;
+        }
     }
 
     /// The results, at most as many as there may be, and how many there are in all. Between two pieces of work others go on.
@@ -120,16 +140,19 @@ impl Enclave {
             self.work(share, &mut left, sets + ground.fetch.entries()).await;
             filter(ground, &self.core().state.collection(search.collection)?.documents, by, &mut found);
         }
-        let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
+        let matches = found.count_ones(..) as u32;
+        let top = if search.top == 0 { u32::MAX } else { search.top };
+        let most = if let Padding::Fixed(slots) = ground.padding { top.min(slots) } else { top } as usize;
         if search.ranking == Ranking::None {
             return Ok((found.ones().map(|number| (number as u32, 0.0)).take(most).collect(), matches));
         }
         let mut scores = Scores::new(found);
-        for (keyword, word) in ground.fetch.words.iter().enumerate().take(search.ranked.into()) {
+        let ranked = ground.fetch.words.iter().zip(&evaluation.frequencies).enumerate();
+        for (keyword, (word, frequency)) in ranked.take(search.ranked.into()) {
             self.work(share, &mut left, sets + word.count as usize).await;
             let core = self.core();
             let documents = &core.state.collection(search.collection)?.documents;
-            scores.add(ground, documents, keyword, evaluation.frequency(keyword));
+            scores.add(ground, documents, keyword, *frequency);
         }
         Ok((scores.top(most.min(TOP_MAX as usize)), matches))
     }

@@ -2,24 +2,23 @@
 
 use crate::budget::{Budget, Held, Reserved, Share};
 use crate::channel::{Channels, Identity, Tls};
-use crate::checkpoint::STEP_BYTES;
-use crate::journal::{Journal, Sealer};
-use crate::lane::Job;
+use crate::journal::{Journal, Sealer, Where};
+use crate::lane::{Job, Stopped};
 use crate::policy::{Owner, may_search};
-use crate::results::Results;
-use crate::spill::{Fill, Readings};
+use crate::spill::Fill;
 use crate::state::State;
-use crate::tasks::Tasks;
+use crate::tasks::{Tasks, Waiting};
 use arras_keys::Key;
 use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::{CLIENT_REQUESTS_MAX, CONNECTIONS_MAX, ConnectionId, Fault, Incoming, Outgoing};
+use arras_protocol::iee::{CONNECTIONS_MAX, ConnectionId, Fault, Incoming, Outgoing};
 use arras_schemes::bisen::channel::{
     ADMITTED, CROWDED, EnclaveChannel, Named, REVOKED, SECURITY_VERSION, Said,
 };
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights, decode, encode};
-use std::collections::{BTreeMap, VecDeque};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Least memory that the enclave works with.
@@ -28,25 +27,24 @@ const MEMORY_MIN: u64 = 16 << 20;
 /// Most connections of one client.
 const CLIENT_CONNECTIONS_MAX: usize = CONNECTIONS_MAX / 8;
 
+/// Bytes that a request takes beside its message until it is answered: those of a list, and for each of the message's own so many. A pair of
+/// an update takes 164: stem, place, block, tag, order, put, and the record.
+const REQUEST_BYTES: usize = 48 * 1024;
+const REQUEST_TIMES: usize = 5;
+
 /// A request: whose, and under which number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
-    /// Which of all connections: the host may use its name for it again.
-    place: u64,
     number: u64,
 }
 
 struct Connection {
     channel: Box<dyn EnclaveChannel>,
-    /// How many there were before it.
-    place: u64,
     /// Who it is, once its channel is open.
     client: Option<Named>,
     /// What all connections of its name have of the memory.
     share: Share,
-    /// Requests that are not answered.
-    under_way: usize,
 }
 
 /// What the tasks share.
@@ -55,25 +53,21 @@ pub(crate) struct Core {
     channels: Channels,
     /// Who it is to clients of attested channels.
     pub(crate) identity: Option<Identity>,
-    /// Whom the launch named.
-    pub(crate) launched_by: Option<Owner>,
     pub(crate) prg: Prg,
     pub(crate) budget: Budget,
     pub(crate) state: State,
     pub(crate) journal: Journal,
-    /// Seals checkpoints.
-    pub(crate) pieces: Sealer,
+    /// Seals what is kept.
+    pub(crate) sealer: Sealer,
     pub(crate) tasks: Tasks,
     /// Changes that wait for their turns, and whose the last was.
-    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) jobs: Waiting<Job>,
     pub(crate) last_job: u64,
-    pub(crate) results: Results,
-    pub(crate) readings: Readings,
     /// How full the tables are, and its bounds that are not the memory's.
     pub(crate) fill: Fill,
     bounds: (usize, Option<u64>),
     connections: BTreeMap<ConnectionId, Connection>,
-    next_place: u64,
+    next_connection: u64,
     /// Whether the state is loaded: there are no clients before.
     pub(crate) is_ready: bool,
 }
@@ -107,24 +101,21 @@ impl Iee {
     #[must_use]
     pub fn new(root: Key, channels: Channels) -> Self {
         let core = Core {
-            journal: Journal::new(&root),
-            pieces: Sealer::new(&root, b"checkpoint", STEP_BYTES),
+            journal: Journal::default(),
+            sealer: Sealer::new(&root),
             prg: Prg::new(Key::generate().expose_16()),
             root,
             channels,
             identity: None,
-            launched_by: None,
             budget: Budget::default(),
             state: State::default(),
             tasks: Tasks::default(),
-            jobs: VecDeque::new(),
+            jobs: Waiting::new(),
             last_job: 0,
-            results: Results::default(),
-            readings: Readings::default(),
             fill: Fill::default(),
             bounds: (usize::MAX, None),
             connections: BTreeMap::new(),
-            next_place: 0,
+            next_connection: 0,
             is_ready: false,
         };
         Self { enclave: Enclave(Arc::new(Mutex::new(core))), has_ended: false }
@@ -162,99 +153,104 @@ impl Enclave {
         let mut core = self.core();
         match incoming {
             Incoming::Launch { memory_bytes, administrator, authority } => {
-                core.launch(memory_bytes, administrator, authority.as_slice())?;
-                core.tasks.spawn(None, self.clone().change_all());
-                core.tasks.spawn(None, self.clone().read_all());
+                let owner = core.launch(memory_bytes, administrator, authority.as_slice())?;
+                core.tasks.spawn(None, Box::pin(self.clone().change_all(owner)));
             }
-            Incoming::Connected(_) if !core.is_ready => return Err(Fault::OutOfTurn),
-            Incoming::Connected(connection) => core.connected(connection)?,
+            Incoming::Connected { connection, seconds } => core.connected(connection, seconds)?,
             Incoming::FromClient { connection, bytes } => {
                 if let Some((client, request)) = core.heard(connection, bytes.as_slice())
-                    && let Some(reply) = self
-                        .serve(&mut core, client, request)
-                        .unwrap_or_else(|refused| Some(Reply::Refused(refused)))
+                    && let Err(refused) = self.serve(&mut core, client, request, bytes.len())
                 {
-                    core.answer(client, reply);
+                    core.answer(client, Reply::Refused(refused));
                 }
             }
             Incoming::Disconnected(connection) => core.forget(connection),
-            Incoming::Entries { ask, .. }
-            | Incoming::Done(ask)
-            | Incoming::Loaded { ask, .. }
-            | Incoming::Counter { ask, .. } => core.tasks.answered(ask, incoming)?,
+            Incoming::Answer { ask, bytes } => core.tasks.answered(ask, bytes)?,
             Incoming::Certificate(certificate) => {
                 core.identity.as_mut().ok_or(Fault::OutOfTurn)?.present(certificate.0)?;
             }
-            Incoming::Time(seconds) => core.identity.iter().for_each(|identity| identity.tell_time(seconds)),
             Incoming::Again => core.tasks.give_turn()?,
         }
         Ok(())
     }
 
-    /// The reply to a request, unless it waits for others.
-    fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
+    /// Answers a request, or begins what does.
+    fn serve(&self, core: &mut Core, client: Client, request: Request, bytes: usize) -> Result<(), Refused> {
         core.permit(client, &request)?;
+        let bytes = REQUEST_BYTES + REQUEST_TIMES * bytes;
         match request {
             Request::Open(name) => {
                 let rights = core.state.policy.rights(core.identity(client)?, &name)?;
-                core.state.open(&name, rights.update).map(Some)
+                let reply = core.state.open(&name, rights.update)?;
+                core.answer(client, reply);
             }
             Request::Search(search) => {
                 let enclave = self.clone();
-                core.tasks.spawn(Some(client.connection), async move {
-                    let reply = enclave.search(client, search).await.unwrap_or_else(Reply::Refused);
-                    enclave.core().answer(client, reply);
-                    Ok(())
-                });
-                Ok(None)
+                let search = async move {
+                    let done = enclave.search(client, search, bytes).await;
+                    enclave.finish(client, done)
+                };
+                core.tasks.spawn(Some(client.connection), Box::pin(search));
             }
-            Request::More(cursor) => {
-                let page = core.results.more(cursor, client.connection, &core.state);
-                page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
+            request => {
+                let share = core.share(client);
+                let reserved = core.make_room(bytes, &share)?;
+                core.jobs.push_back((share.place, Job { client, request, reserved }));
             }
-            request => core.queue(client, request).map(|()| None),
         }
+        Ok(())
+    }
+
+    /// Answers a request that was carried out, or was not.
+    pub(crate) fn finish(&self, client: Client, done: Result<Reply, Stopped>) -> Result<(), Fault> {
+        let reply = match done {
+            Ok(reply) => reply,
+            Err(Stopped::Refused(refused)) => Reply::Refused(refused),
+            Err(Stopped::Fault(fault)) => return Err(fault),
+        };
+        self.core().answer(client, reply);
+        Ok(())
     }
 }
 
 impl Core {
     /// An attested enclave wants its certificate first; then, or at once, the state is loaded.
-    fn launch(&mut self, memory_bytes: u64, administrator: String, authority: &[u8]) -> Result<(), Fault> {
+    fn launch(&mut self, memory_bytes: u64, administrator: String, authority: &[u8]) -> Result<Owner, Fault> {
         if memory_bytes < MEMORY_MIN {
             return Err(Fault::Memory);
         }
-        if self.launched_by.is_some() {
+        if self.budget.total > 0 {
             return Err(Fault::OutOfTurn);
         }
         self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
         self.fill = Fill::new(self.budget.for_data(), self.bounds);
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
-            let identity = Identity::new(authority, &administrator)?;
-            let (public, binding) = (Blob(identity.public.clone()), identity.binding);
+            let (identity, public, binding) = Identity::new(authority, &administrator)?;
             self.tasks.say(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
             self.identity = Some(identity);
             hash = sha256(&[authority]);
         }
-        self.launched_by = Some((administrator, hash));
-        Ok(())
+        Ok((administrator, hash))
     }
 
     /// How many there are, and that none takes too long to say who it is, is the host's business.
-    fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
+    fn connected(&mut self, connection: ConnectionId, seconds: u64) -> Result<(), Fault> {
+        let is_full = self.connections.len() >= CONNECTIONS_MAX;
+        if !self.is_ready || is_full || connection.0 < self.next_connection {
+            return Err(Fault::OutOfTurn);
+        }
+        self.next_connection = connection.0.checked_add(1).ok_or(Fault::OutOfTurn)?;
         let channel: Box<dyn EnclaveChannel> = match self.channels {
             Channels::Attested { .. } => {
-                Box::new(self.identity.as_ref().and_then(Tls::open).ok_or(Fault::OutOfTurn)?)
+                let identity = self.identity.as_ref().ok_or(Fault::OutOfTurn)?;
+                Box::new(Tls::open(identity, seconds).ok_or(Fault::OutOfTurn)?)
             }
             Channels::Other(open) => open(),
         };
-        let share = Held::by(self.next_place + 1);
-        let peer = Connection { channel, place: self.next_place, client: None, share, under_way: 0 };
-        self.next_place += 1;
-        match self.connections.insert(connection, peer) {
-            None if self.connections.len() <= CONNECTIONS_MAX => Ok(()),
-            _ => Err(Fault::OutOfTurn),
-        }
+        let share = Held::by(self.next_connection);
+        self.connections.insert(connection, Connection { channel, client: None, share });
+        Ok(())
     }
 
     /// What a client says; its request, if it is one.
@@ -262,32 +258,34 @@ impl Core {
         // One that was closed may have said more before it heard of it.
         let peer = self.connections.get_mut(&connection)?;
         let said = peer.channel.receive(bytes);
-        let answer = peer.channel.pending();
-        if !answer.is_empty() {
-            self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(answer) });
-        }
         match said {
-            Some(Said::Nothing) => return None,
-            Some(Said::Client(client)) => {
-                self.admit_client(connection, client);
-                return None;
-            }
-            Some(Said::Message(message)) if peer.under_way < CLIENT_REQUESTS_MAX => {
-                if let Ok(Ask { number, request }) = decode(&message) {
-                    peer.under_way += 1;
-                    return Some((Client { connection, place: peer.place, number }, request));
-                }
-            }
-            Some(Said::Message(_)) | None => {}
+            Some(Said::Nothing) => self.flush(connection),
+            Some(Said::Client(client)) => self.admit_client(connection, client),
+            Some(Said::Message(message)) => match decode(&message) {
+                Ok(Ask { number, request }) => return Some((Client { connection, number }, request)),
+                Err(_) => self.close(connection),
+            },
+            None => self.close(connection),
         }
-        self.close(connection);
         None
+    }
+
+    /// Sends what a channel has to say.
+    fn flush(&mut self, connection: ConnectionId) {
+        let pending = self.connections.get_mut(&connection).map(|peer| Blob(peer.channel.pending()));
+        self.say(connection, pending.unwrap_or_default());
+    }
+
+    fn say(&mut self, connection: ConnectionId, bytes: Blob) {
+        if !bytes.is_empty() {
+            self.tasks.say(Outgoing::ToClient { connection, bytes });
+        }
     }
 
     /// Tells a client that has shown its certificate whether it is taken.
     fn admit_client(&mut self, connection: ConnectionId, client: Named) {
         let others = self.connections_of(|other| other.name == client.name);
-        let admission = if !self.state.policy.takes(&client.serial) {
+        let admission = if self.state.policy.revoked.contains(&client.serial) {
             REVOKED
         } else if others.len() >= CLIENT_CONNECTIONS_MAX {
             CROWDED
@@ -296,15 +294,13 @@ impl Core {
         };
         let share = others.first().and_then(|other| Some(Arc::clone(&self.connections.get(other)?.share)));
         let Some(peer) = self.connections.get_mut(&connection) else { return };
-        let bytes = Blob(peer.channel.admit(admission));
-        if !bytes.is_empty() {
-            self.tasks.say(Outgoing::ToClient { connection, bytes });
-        }
+        peer.channel.send(&[admission]);
         if admission != ADMITTED {
             return self.close(connection);
         }
         peer.share = share.unwrap_or_else(|| Arc::clone(&peer.share));
         peer.client = Some(client);
+        self.flush(connection);
         self.tasks.say(Outgoing::Opened(connection));
     }
 
@@ -314,6 +310,7 @@ impl Core {
     }
 
     fn close(&mut self, connection: ConnectionId) {
+        self.flush(connection);
         self.tasks.say(Outgoing::Close(connection));
         self.forget(connection);
     }
@@ -321,8 +318,7 @@ impl Core {
     /// Lets go of all that a connection had; a change that is under way goes on without an answer.
     fn forget(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
-        self.results.close_all_of(connection);
-        self.jobs.retain(|job| job.client.connection != connection);
+        self.jobs.retain(|(_, job)| job.client.connection != connection);
         self.tasks.forget(connection);
     }
 
@@ -331,29 +327,26 @@ impl Core {
         self.connections_of(whose).into_iter().for_each(|connection| self.close(connection));
     }
 
-    /// The results of somebody whose rights have changed are asked for anew.
-    pub(crate) fn give_up_results_of(&mut self, identity: &str) {
-        let theirs = self.connections_of(|client| client.name == identity);
-        theirs.into_iter().for_each(|connection| self.results.close_all_of(connection));
-    }
-
     fn connections_of(&self, whose: impl Fn(&Named) -> bool) -> Vec<ConnectionId> {
         let theirs = self.connections.iter().filter(|(_, peer)| peer.client.as_ref().is_some_and(&whose));
         theirs.map(|(connection, _)| *connection).collect()
     }
 
+    /// A reply, or a part of one, as it is sent.
+    pub(crate) fn wrapped(&mut self, Client { connection, number }: Client, reply: Reply) -> Blob {
+        let Some(peer) = self.connections.get_mut(&connection) else { return Blob::default() };
+        peer.channel.send(&encode(&Answer { number, reply }));
+        Blob(peer.channel.pending())
+    }
+
     pub(crate) fn answer(&mut self, client: Client, reply: Reply) {
-        let peer = self.connections.get_mut(&client.connection);
-        let Some(peer) = peer.filter(|peer| peer.place == client.place) else { return };
-        peer.under_way = peer.under_way.saturating_sub(1);
-        let bytes = Blob(peer.channel.wrap(&encode(&Answer { number: client.number, reply })));
-        self.tasks.say(Outgoing::ToClient { connection: client.connection, bytes });
+        let (connection, bytes) = (client.connection, self.wrapped(client, reply));
+        self.say(connection, bytes);
     }
 
     /// Who asks; refused if it is gone.
     fn identity(&self, client: Client) -> Result<&str, Refused> {
-        let peer = self.connections.get(&client.connection).filter(|peer| peer.place == client.place);
-        let named = peer.and_then(|peer| peer.client.as_ref());
+        let named = self.connections.get(&client.connection).and_then(|peer| peer.client.as_ref());
         named.map(|named| named.name.as_str()).ok_or(Refused::NotAllowed)
     }
 
@@ -367,8 +360,8 @@ impl Core {
             Request::Search(search) => may_search(&self.rights(client, search.collection)?, search),
             Request::Update(update) => self.rights(client, update.collection)?.update,
             Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
-            // Of results that are its own; what it may hear of a collection is looked at when it hears it.
-            Request::More(_) | Request::Open(_) => true,
+            // What it may hear of a collection is looked at when it hears it.
+            Request::Open(_) => true,
             Request::Create { .. }
             | Request::Grant { .. }
             | Request::Revoke(_)
@@ -377,33 +370,27 @@ impl Core {
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
 
-    /// Makes room for a client, if need be by giving up results that nobody has taken for the longest time: its own, or of who has
-    /// more, if it is not to have more.
-    pub(crate) fn make_room(&mut self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
-        let most = self.budget.most();
+    /// Seals what is kept.
+    pub(crate) fn seal<T: Serialize>(&mut self, content: &T, at: Where<'_>) -> Vec<u8> {
+        self.sealer.seal(content, at, &mut self.prg)
+    }
+
+    /// Makes room for a client.
+    pub(crate) fn make_room(&self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
+        let most = self.budget.total.saturating_sub(self.state.bytes());
         if bytes > most {
             return Err(Refused::Memory { needed: bytes as u64, budget: most as u64 });
         }
-        loop {
-            if let Some(reserved) = self.budget.reserve(bytes, share) {
-                return Ok(reserved);
-            }
-            let its = if self.budget.is_fair(bytes, share) { None } else { Some(share) };
-            if !self.results.close_oldest(its) {
-                // What others have under way comes back.
-                return Err(Refused::Busy);
-            }
-        }
+        // What others have under way comes back.
+        self.budget.reserve(bytes, most, share).ok_or(Refused::Busy)
     }
 
-    /// Makes room for data, and for what is there beside it for a while.
-    pub(crate) fn make_room_for_data(&mut self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
-        let budget = self.budget.free_for_data();
+    /// Makes room for data that comes, until it is there, and for what is there beside it.
+    pub(crate) fn make_room_for_data(&self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
+        let budget = self.budget.for_data().saturating_sub(self.state.bytes());
         if growth > budget {
             return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
         }
-        drop(self.make_room(growth + beside, &Share::default())?);
-        self.budget.kept += growth;
-        self.make_room(beside, &Share::default())
+        self.make_room(growth + beside, &Share::default())
     }
 }

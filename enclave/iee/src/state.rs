@@ -8,6 +8,7 @@ use crate::table::Table;
 use arras_keys::Key;
 use arras_protocol::iee::Fault;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
+use std::sync::Arc;
 
 /// Most collections.
 pub(crate) const COLLECTIONS_MAX: usize = 64;
@@ -24,8 +25,8 @@ pub(crate) struct State {
     pub(crate) epochs: u32,
     /// The epoch of the last spill: that of keywords that come into a table.
     pub(crate) generation: u32,
-    /// The checkpoint with counters that are not in tables, if there are any.
-    pub(crate) spilled: Option<Head>,
+    /// The newest checkpoint, of counters that are not in tables: whoever reads it, or entries that were counted beside it, holds it.
+    pub(crate) spilled: Arc<Head>,
 }
 
 impl State {
@@ -71,21 +72,34 @@ impl State {
     }
 
     /// Carries out a change that is no update: those are staged and published.
-    pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
+    pub(crate) fn apply(&mut self, root: &Key, change: &Change) -> Result<(), Fault> {
         match change {
-            Change::Start { owner, .. } => self.policy.owner = owner.clone(),
+            Change::Start(owner) => self.policy.owner.clone_from(owner),
             Change::Asked(Request::Create { name, settings }) => {
                 let about = About { name: name.clone(), settings: settings.clone(), revision: 0, entries: 0 };
                 self.add_collection(root, about);
             }
             Change::Asked(request) => self.policy.apply(request),
-            Change::Epoch { .. } => self.epochs += 1,
-            Change::Compacted { collection, revision, saved, keywords } => {
-                if let Ok(Collection { about, table, .. }) = self.kept(*collection) {
-                    (about.revision, about.entries) = (*revision, about.entries.saturating_sub(*saved));
-                    keywords.iter().for_each(|record| table.set(&record, true));
+            Change::Rest { collections, policy, epochs, generation } => {
+                (self.policy, self.epochs, self.generation) = (policy.clone(), *epochs, *generation);
+                collections.iter().for_each(|about| self.add_collection(root, about.clone()));
+            }
+            Change::Keywords(records) => {
+                for record in records.iter() {
+                    self.kept(record.collection.into())?.table.set(&record, false);
                 }
             }
+            Change::Versions(collection, versions) => {
+                let documents = &mut self.kept(*collection)?.documents;
+                versions.iter().for_each(|version| documents.restore(version));
+            }
+            Change::Epoch => self.epochs += 1,
+            Change::Compacted { collection, revision, saved, keywords } => {
+                let Collection { about, table, .. } = self.kept(*collection)?;
+                (about.revision, about.entries) = (*revision, about.entries.saturating_sub(*saved));
+                keywords.iter().for_each(|record| table.set(&record, true));
+            }
         }
+        Ok(())
     }
 }

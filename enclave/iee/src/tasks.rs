@@ -7,8 +7,7 @@
 use crate::budget::Share;
 use crate::server::{Core, Enclave};
 use arras_protocol::Blob;
-use arras_protocol::iee::{AskId, ConnectionId, Fault, Incoming, Outgoing, StateName};
-use std::collections::btree_map::Entry;
+use arras_protocol::iee::{AskId, ConnectionId, Fault, Outgoing, StateName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,30 +17,32 @@ use std::task::{Context, Poll, Waker};
 /// Questions of one kind that a task has under way at once: one is answered while the other is worked on.
 pub(crate) const FLIGHTS_MAX: usize = 2;
 
-type Boxed = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+pub(crate) type Boxed = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
-struct Task {
-    /// Nothing while it is polled.
-    future: Option<Boxed>,
-    /// Whose search it is: it is let go with its client.
-    connection: Option<ConnectionId>,
+/// What waits for its turn, in the order in which it came, and whose it is.
+pub(crate) type Waiting<T> = VecDeque<(u64, T)>;
+
+/// The first of the next client, as turns go behind the last one's.
+pub(crate) fn next_turn<T>(waiting: &mut Waiting<T>, last: &mut u64) -> Option<T> {
+    let turn = |(at, (whose, _)): &(usize, &(u64, T))| (whose <= last, *whose, *at);
+    let (at, _) = waiting.iter().enumerate().min_by_key(turn)?;
+    let (whose, next) = waiting.remove(at)?;
+    *last = whose;
+    Some(next)
 }
-
-/// What to do with an answer; [`Fault::Unasked`] if it is of another kind.
-type Taking = Box<dyn FnOnce(Incoming) -> Result<(), Fault> + Send>;
 
 /// Tasks, and what they wait for.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    /// Under numbers that rise.
-    tasks: BTreeMap<u64, Task>,
+    /// Under numbers that rise, but for the one that is polled; whose search each is, with whom it is let go.
+    tasks: BTreeMap<u64, (Option<ConnectionId>, Boxed)>,
     next: u64,
     /// Whether one has gone on, so that others may.
     moved: bool,
-    asks: HashMap<AskId, Taking>,
+    asks: HashMap<AskId, SyncSender<Option<Blob>>>,
     next_ask: u64,
-    /// Who waits for a turn to compute, by client, and whose the last was.
-    turns: BTreeMap<u64, VecDeque<SyncSender<()>>>,
+    /// Who waits for a turn to compute, and whose the last was.
+    turns: Waiting<SyncSender<()>>,
     last_turn: u64,
     /// Whether the host was asked for the next turn.
     again: bool,
@@ -49,36 +50,22 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn spawn(
-        &mut self,
-        connection: Option<ConnectionId>,
-        task: impl Future<Output = Result<(), Fault>> + Send + 'static,
-    ) {
-        self.tasks.insert(self.next, Task { future: Some(Box::pin(task)), connection });
+    pub(crate) fn spawn(&mut self, connection: Option<ConnectionId>, task: Boxed) {
+        self.tasks.insert(self.next, (connection, task));
         self.next += 1;
         self.moved = true;
     }
 
     /// Lets go of a client's searches.
     pub(crate) fn forget(&mut self, connection: ConnectionId) {
-        self.tasks.retain(|_, task| task.connection != Some(connection));
+        self.tasks.retain(|_, (whose, _)| *whose != Some(connection));
         self.moved = true;
     }
 
     /// The task that is to be polled next, from a number on.
-    fn take(&mut self, from: u64) -> Option<(u64, Boxed)> {
-        let (number, task) = self.tasks.range_mut(from..).next()?;
-        Some((*number, task.future.take()?))
-    }
-
-    /// The number of the next task.
-    pub(crate) fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// Whether searches that began before a task have ended.
-    pub(crate) fn has_none_before(&self, number: u64) -> bool {
-        !self.tasks.range(..number).any(|(_, task)| task.connection.is_some())
+    fn take(&mut self, from: u64) -> Option<(u64, (Option<ConnectionId>, Boxed))> {
+        let number = *self.tasks.range(from..).next()?.0;
+        Some((number, self.tasks.remove(&number)?))
     }
 
     /// Says something to the host that it does not answer.
@@ -100,22 +87,14 @@ impl Tasks {
         if !std::mem::take(&mut self.again) {
             return Err(Fault::Unasked);
         }
-        let next = self.turns.range(self.last_turn.saturating_add(1)..).next();
-        let Some((whose, _)) = next.or_else(|| self.turns.first_key_value()) else { return Ok(()) };
-        self.last_turn = *whose;
-        if let Entry::Occupied(mut waiting) = self.turns.entry(self.last_turn) {
-            // Who waited may be gone.
-            waiting.get_mut().pop_front().map(|turn| turn.send(()));
-            if waiting.get().is_empty() {
-                waiting.remove();
-            }
-        }
+        // Who waited may be gone.
+        let _ = next_turn(&mut self.turns, &mut self.last_turn).map(|turn| turn.send(()));
         Ok(())
     }
 
     /// Takes an answer of the host. Who asked may be gone.
-    pub(crate) fn answered(&mut self, ask: AskId, answer: Incoming) -> Result<(), Fault> {
-        self.asks.remove(&ask).ok_or(Fault::Unasked)?(answer)
+    pub(crate) fn answered(&mut self, ask: AskId, bytes: Option<Blob>) -> Result<(), Fault> {
+        self.asks.remove(&ask).ok_or(Fault::Unasked).map(|tell| _ = tell.send(bytes))
     }
 }
 
@@ -124,18 +103,11 @@ impl Enclave {
     pub(crate) fn run(&self) -> Result<(), Fault> {
         loop {
             let mut next = 0;
-            while let Some((number, mut future)) = { self.core().tasks.take(next) } {
+            while let Some((number, mut task)) = { self.core().tasks.take(next) } {
                 next = number + 1;
-                match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Pending => {
-                        if let Some(task) = self.core().tasks.tasks.get_mut(&number) {
-                            task.future = Some(future);
-                        }
-                    }
-                    Poll::Ready(ended) => {
-                        self.core().tasks.tasks.remove(&number);
-                        ended?;
-                    }
+                match task.1.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => _ = self.core().tasks.tasks.insert(number, task),
+                    Poll::Ready(ended) => ended?,
                 }
             }
             // Others may go on now.
@@ -156,50 +128,33 @@ impl Enclave {
     }
 
     /// Asks the host at once; its answer is to be waited for.
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(AskId) -> Outgoing,
-        read: fn(Incoming) -> Option<T>,
-    ) -> impl Future<Output = T> {
+    pub(crate) fn ask(&self, question: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = Option<Blob>> {
         let tasks = &mut self.core().tasks;
         let (ask, (tell, answer)) = (AskId(tasks.next_ask), sync_channel(1));
         tasks.next_ask += 1;
         tasks.out.push(question(ask));
-        let take = move |incoming| read(incoming).map(|read| drop(tell.send(read))).ok_or(Fault::Unasked);
-        tasks.asks.insert(ask, Box::new(take));
+        tasks.asks.insert(ask, tell);
         self.until(move |_| answer.try_recv().ok())
     }
 
-    /// Sealed entries of labels.
-    pub(crate) fn get(&self, labels: Vec<u8>) -> impl Future<Output = Vec<u8>> {
-        let read = |said| if let Incoming::Entries { entries, .. } = said { Some(entries.0) } else { None };
-        self.ask(|ask| Outgoing::Get { ask, labels: Blob(labels) }, read)
-    }
-
     pub(crate) fn load(&self, name: StateName) -> impl Future<Output = Option<Blob>> {
-        let read = |said| if let Incoming::Loaded { state, .. } = said { Some(state) } else { None };
-        self.ask(move |ask| Outgoing::Load { ask, name }, read)
+        self.ask(move |ask| Outgoing::Load { ask, name })
     }
 
-    pub(crate) fn save(&self, name: StateName, state: Vec<u8>) -> impl Future<Output = ()> {
-        self.have_done(move |ask| Outgoing::Save { ask, name, state: Blob(state) })
-    }
-
-    /// Has the host store or remove something.
-    pub(crate) fn have_done(&self, what: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = ()> {
-        self.ask(what, |answer| matches!(answer, Incoming::Done(_)).then_some(()))
+    pub(crate) async fn save(&self, name: StateName, state: Vec<u8>) {
+        self.ask(|ask| Outgoing::Save { ask, name, state: Blob(state) }).await;
     }
 
     /// The counter's value, before it is raised if that is what is asked.
-    pub(crate) fn counter(&self, question: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = u64> {
-        let read = |said| if let Incoming::Counter { value, .. } = said { Some(value) } else { None };
-        self.ask(question, read)
+    pub(crate) async fn counter(&self, question: impl FnOnce(AskId) -> Outgoing) -> Result<u64, Fault> {
+        let value = self.ask(question).await.and_then(|bytes| bytes.0.try_into().ok());
+        value.map(u64::from_le_bytes).ok_or(Fault::Unasked)
     }
 
     /// Waits until whatever else has arrived was taken, and other clients have had theirs.
     pub(crate) fn turn(&self, share: &Share) -> impl Future<Output = ()> {
         let (tell, turn) = sync_channel(1);
-        self.core().tasks.turns.entry(share.place).or_default().push_back(tell);
+        self.core().tasks.turns.push_back((share.place, tell));
         self.until(move |_| turn.try_recv().ok())
     }
 }
@@ -209,14 +164,10 @@ pub(crate) async fn in_flights<Question, Answer: Future, Wrong>(
     mut ask: impl FnMut() -> Option<(Question, Answer)>,
     mut take: impl FnMut(Question, Answer::Output) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
-    let mut under_way = VecDeque::with_capacity(FLIGHTS_MAX);
-    loop {
-        while under_way.len() < FLIGHTS_MAX
-            && let Some(asked) = ask()
-        {
-            under_way.push_back(asked);
-        }
-        let Some((question, answer)) = under_way.pop_front() else { return Ok(()) };
+    let mut next = ask();
+    while let Some((question, answer)) = next {
+        next = ask();
         take(question, answer.await)?;
     }
+    Ok(())
 }

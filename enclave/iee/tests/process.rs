@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{AskId, FRAME_BYTES_MAX, Incoming, Outgoing, StateName};
+use arras_protocol::iee::{AskId, FRAME_BYTES_MAX, Incoming, Outgoing, StateName, counter_value};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::fs::{Permissions, metadata, read, set_permissions, write};
 use std::io::{Read, Write};
@@ -71,16 +71,16 @@ impl Process {
 fn it_starts_says_so_and_ends_with_its_input() {
     let mut process = Process::start();
     let ask = process.launch();
-    process.send(&encode(&Incoming::Counter { ask, value: 0 }));
+    process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
     for expected in [StateName::Head, StateName::Log(1)] {
         let Outgoing::Load { ask, name } = process.next() else { panic!() };
         assert_eq!(name, expected);
-        process.send(&encode(&Incoming::Loaded { ask, state: None }));
+        process.send(&encode(&Incoming::Answer { ask, bytes: None }));
     }
     let Outgoing::Save { ask, name: StateName::Log(1), .. } = process.next() else { panic!() };
-    process.send(&encode(&Incoming::Done(ask)));
+    process.send(&encode(&Incoming::Answer { ask, bytes: None }));
     let Outgoing::RaiseCounter { ask, from: 0, .. } = process.next() else { panic!() };
-    process.send(&encode(&Incoming::Counter { ask, value: 0 }));
+    process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
     assert_eq!(process.next(), Outgoing::Ready);
     let (well, said) = process.end();
     assert!(well && said.starts_with("Warning"), "{said}");
@@ -115,7 +115,7 @@ fn what_is_no_frame_or_a_lie_ends_it_with_the_reason() {
     assert!(!well && said.contains("not a message"), "{said}");
     let mut process = Process::start();
     let ask = process.launch();
-    process.send(&encode(&Incoming::Done(ask)));
+    process.send(&encode(&Incoming::Answer { ask, bytes: None }));
     let (well, said) = process.end();
     assert!(!well && said.contains("was not asked"), "{said}");
 }

@@ -5,7 +5,7 @@ use arras_fuzz::seed;
 use arras_protocol::Blob;
 use arras_protocol::codec::encode;
 use arras_protocol::evidence::Evidence;
-use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
+use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName, counter_value};
 use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
 use arras_schemes::bisen::query::{Padding, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
@@ -32,8 +32,8 @@ fn seeds() -> Vec<Vec<u8>> {
             authority: Vec::new().into(),
         }),
         encode(&Incoming::FromClient { connection, bytes: Blob(vec![1; 40]) }),
-        encode(&Incoming::Entries { ask, entries: Blob(vec![2; 64]) }),
-        encode(&Incoming::Counter { ask, value: 9 }),
+        encode(&Incoming::Answer { ask, bytes: Some(Blob(vec![2; 64])) }),
+        encode(&Incoming::Answer { ask, bytes: counter_value(9) }),
         encode(&Evidence::Process { statement: Blob(vec![5; 70]), signature: Blob(vec![6; 64]) }),
         encode(&Evidence::Dcap { quote: Blob(vec![3; 70]), collateral: Blob(b"{}".to_vec()) }),
         encode(&Evidence::SevSnp { report: Blob(vec![2; 64]), certificates: vec![Blob(vec![48; 9])] }),

@@ -12,7 +12,7 @@ use arras_host::store::kept;
 use arras_iee::{Fault, Iee};
 use arras_keys::Key;
 use arras_protocol::Blob;
-use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
+use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, counter_value};
 use arras_storage::StorageError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,9 +132,9 @@ pub(crate) struct Hosting {
 
 #[derive(Default)]
 struct Clients {
-    next: u32,
+    next: u64,
     /// Where what the enclave says to each goes.
-    open: BTreeMap<u32, mpsc::UnboundedSender<Vec<u8>>>,
+    open: BTreeMap<u64, mpsc::UnboundedSender<Vec<u8>>>,
 }
 
 impl Hosting {
@@ -151,7 +151,7 @@ impl Hosting {
             clients.open.insert(number, say);
             ConnectionId(number)
         };
-        self.tell(Incoming::Connected(connection));
+        self.tell(Incoming::Connected { connection, seconds: 0 });
         self.hear(connection, greeting);
         (connection, heard)
     }
@@ -192,7 +192,8 @@ impl Hosting {
                 self.machine.network.trace.note(|| "the enclave is ready".into());
                 self.ready.raise();
             }
-            Outgoing::ToClient { connection, bytes } => {
+            // No search of the simulation has more results than a page.
+            Outgoing::ToClient { connection, bytes } | Outgoing::Part { connection, bytes, .. } => {
                 if let Some(client) = lock(&self.clients).open.get(&connection.0) {
                     let _ = client.send(bytes.0);
                 }
@@ -206,8 +207,8 @@ impl Hosting {
                 });
             }
             Outgoing::Get { ask, labels } => self.keep(ask, "reads entries", move |disk| {
-                let entries = Blob(kept::get(disk, labels.as_slice())?);
-                Ok(Incoming::Entries { ask, entries })
+                let bytes = Some(Blob(kept::get(disk, labels.as_slice())?));
+                Ok(Incoming::Answer { ask, bytes })
             }),
             Outgoing::Put { ask, entries } => {
                 self.keep(ask, "puts entries", move |disk| done(ask, kept::put(disk, entries.as_slice())));
@@ -221,8 +222,8 @@ impl Hosting {
                 self.keep(ask, "saves state", move |disk| done(ask, kept::save(disk, name, state.as_slice())))
             }
             Outgoing::Load { ask, name } => self.keep(ask, "loads state", move |disk| {
-                let state = kept::load(disk, name)?.map(Blob);
-                Ok(Incoming::Loaded { ask, state })
+                let bytes = kept::load(disk, name)?.map(Blob);
+                Ok(Incoming::Answer { ask, bytes })
             }),
             Outgoing::Forget { ask, until } => {
                 self.keep(ask, "forgets state", move |disk| done(ask, kept::forget(disk, until)));
@@ -286,11 +287,11 @@ impl Hosting {
                 value
             };
             hosting.work().await;
-            hosting.tell(Incoming::Counter { ask, value });
+            hosting.tell(Incoming::Answer { ask, bytes: counter_value(value) });
         });
     }
 }
 
 fn done(ask: AskId, kept: Result<(), StorageError>) -> Result<Incoming, StorageError> {
-    kept.map(|()| Incoming::Done(ask))
+    kept.map(|()| Incoming::Answer { ask, bytes: None })
 }

@@ -6,7 +6,7 @@ use crate::hosting::{ADMINISTRATOR, Hosting, Searching};
 use arras_iee::Channels;
 use arras_protocol::iee::ConnectionId;
 use arras_schemes::bisen::channel::{ClientChannel, Plain};
-use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
+use arras_schemes::bisen::message::{Answer, Ask, Reply, Request, Whole};
 use arras_search::service::Unreachable;
 use arras_service::ServiceError;
 use arras_text::talk::{Conversation, Host, Saying, unreachable};
@@ -132,7 +132,6 @@ fn kind(request: &Request) -> &'static str {
         Request::Open(_) => "open",
         Request::Update(_) => "update",
         Request::Search(_) => "search",
-        Request::More(_) => "more",
         Request::Compact { .. } => "compact",
         Request::Grant { .. } | Request::Revoke(_) | Request::RevokeCertificate(_) => "policy",
     }
@@ -161,10 +160,13 @@ impl Conversation for Talking {
                 return Err(Unreachable("an answer to another question".into()));
             }
             self.is_broken = false;
-            if let Reply::Refused(refused) = &answer.reply {
+            // Nothing that is looked for is in so many documents that they are more than a page.
+            let reply = Whole::default().take(answer.reply);
+            let reply = reply.ok_or_else(|| Unreachable("a part of a reply".into()))?;
+            if let Reply::Refused(refused) = &reply {
                 self.searching.network.trace.note(|| format!("    the enclave refuses: {refused}"));
             }
-            Ok(answer.reply)
+            Ok(reply)
         })
     }
 }

@@ -43,18 +43,10 @@ impl Client {
     /// The numbers of the documents that have all of these words.
     pub(crate) fn search(&mut self, within: &Opened, words: &[&str]) -> Vec<u64> {
         let request = all_of(within, words);
-        let mut hits: Vec<Hit> = Vec::new();
-        let mut reply = self.call(request);
-        loop {
-            let Reply::Found(page) = reply else { panic!("{reply:?}") };
-            hits.extend(page.hits());
-            if page.cursor() == 0 {
-                break;
-            }
-            reply = self.call(Request::More(page.cursor()));
-        }
-        let number = |hit: &Hit| u64::from_le_bytes(hit.name.0[..8].try_into().unwrap());
-        let mut found: Vec<u64> = hits.iter().map(number).collect();
+        let reply = self.call(request);
+        let Reply::Found(page) = reply else { panic!("{reply:?}") };
+        let number = |hit: Hit| u64::from_le_bytes(hit.name.0[..8].try_into().unwrap());
+        let mut found: Vec<u64> = page.hits().map(number).collect();
         found.sort_unstable();
         found
     }

@@ -14,7 +14,7 @@
 //! the log's record and of the puts, which are one entry a pair in a random order; nothing of keywords, documents or
 //! operations. Of a search: how many entries its keywords have in all, which (labels in a random order over all
 //! keywords), so which searches and compactions touch the same ones; the length of the message, which grows with the number of
-//! keywords and steps in coarse classes; the number and lengths of the pages that the client takes, which the padding
+//! keywords and steps in coarse classes; the number and lengths of the pages of its results, which the padding
 //! policy decides; and, where counters of keywords are more than memory holds, that all pieces of them are loaded, in order. Of a compaction: how many entries a round reads, how many it writes back and removes. Of a checkpoint: the size of the enclave's
 //! state. [`crate::leakage::BISEN`] says it in the words of the other protocols.
 //!
@@ -51,8 +51,8 @@ pub const STATE_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Most bytes of one message of a client, in either direction, as the channel carries it.
 pub const CLIENT_BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
 
-/// Most requests of one client that the enclave has taken and not answered. The host reads no further from a client that
-/// has so many, or that does not read what it was answered.
+/// Most requests of one client that the host has passed on and the enclave not answered. It reads no further from a client that
+/// has so many, or that does not read what it was answered; what the enclave takes beyond is bounded by its memory.
 pub const CLIENT_REQUESTS_MAX: usize = 4;
 
 /// Longest name of an identity, in bytes: more than a common name may have characters (RFC 5280, appendix A).
@@ -71,9 +71,9 @@ pub const HANDSHAKE_BYTES: usize = 64 * 1024;
 /// Longest certificate of the enclave, in bytes of DER.
 pub const CERTIFICATE_BYTES_MAX: usize = EVIDENCE_BYTES_MAX + 1024;
 
-/// Name of a connection: chosen by the host, not used again while it is open.
+/// Number of a connection: chosen by the host, greater than those of all connections before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ConnectionId(pub u32);
+pub struct ConnectionId(pub u64);
 
 /// Number of something that the enclave asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -109,7 +109,12 @@ pub enum Incoming {
         authority: Blob,
     },
     /// A client has connected.
-    Connected(ConnectionId),
+    Connected {
+        /// Its number.
+        connection: ConnectionId,
+        /// The host's clock, in seconds since 1970. Nobody vouches for it.
+        seconds: u64,
+    },
     /// A message of a client's channel.
     FromClient {
         /// Whose.
@@ -119,33 +124,16 @@ pub enum Incoming {
     },
     /// A client is gone.
     Disconnected(ConnectionId),
-    /// What [`Outgoing::Get`] asked for: [`SEALED_BYTES`] a label, in the order of the labels; zeros where there is none.
-    Entries {
+    /// What the enclave asked for is there, or done.
+    Answer {
         /// The question's number.
         ask: AskId,
-        /// The entries.
-        entries: Blob,
-    },
-    /// [`Outgoing::Put`], [`Outgoing::Remove`], [`Outgoing::Save`] or [`Outgoing::Forget`] is done.
-    Done(AskId),
-    /// What [`Outgoing::Load`] asked for.
-    Loaded {
-        /// The question's number.
-        ask: AskId,
-        /// What is there, if anything.
-        state: Option<Blob>,
-    },
-    /// The monotonic counter's value, as it was read, or as it was before it was to be raised.
-    Counter {
-        /// The question's number.
-        ask: AskId,
-        /// What the counter stood at; it only rises.
-        value: u64,
+        /// To [`Outgoing::Get`] [`SEALED_BYTES`] a label, in the order of the labels, zeros where there is none; to [`Outgoing::Load`] what is
+        /// there, if anything; to [`Outgoing::ReadCounter`] and [`Outgoing::RaiseCounter`] the value ([`counter_value`]); to others nothing.
+        bytes: Option<Blob>,
     },
     /// The certificate that the enclave shows from now on, of what [`Outgoing::Attest`] says: with evidence that is new. Clients judge it.
     Certificate(Blob),
-    /// The host's clock, in seconds since 1970. Nobody vouches for it.
-    Time(u64),
     /// [`Outgoing::Again`] comes back, after whatever else had arrived meanwhile.
     Again,
 }
@@ -162,32 +150,42 @@ pub enum Outgoing {
         /// As it is to be sent.
         bytes: Blob,
     },
+    /// A message for a client's channel, behind which others answer the same request: answered by [`Incoming::Answer`] when the client has
+    /// taken it.
+    Part {
+        /// The question's number.
+        ask: AskId,
+        /// Whose.
+        connection: ConnectionId,
+        /// As it is to be sent.
+        bytes: Blob,
+    },
     /// A client's channel is open: it has shown a certificate that is taken.
     Opened(ConnectionId),
     /// A client broke the channel's rules: what was sent to it before may be delivered, then the connection ends.
     Close(ConnectionId),
-    /// Entries are wanted: answered by [`Incoming::Entries`].
+    /// Entries are wanted: answered by [`Incoming::Answer`].
     Get {
         /// The question's number.
         ask: AskId,
         /// Labels, [`LABEL_BYTES`] each, at most [`BATCH_MAX`].
         labels: Blob,
     },
-    /// Entries are to be stored: answered by [`Incoming::Done`]. The same entry may come again, after a restart.
+    /// Entries are to be stored: answered by [`Incoming::Answer`]. The same entry may come again, after a restart.
     Put {
         /// The question's number.
         ask: AskId,
         /// Label and sealed entry, [`ENTRY_BYTES`] together, at most [`BATCH_MAX`] times.
         entries: Blob,
     },
-    /// Entries are of no more use: answered by [`Incoming::Done`]. Some may not be there.
+    /// Entries are of no more use: answered by [`Incoming::Answer`]. Some may not be there.
     Remove {
         /// The question's number.
         ask: AskId,
         /// Labels, as in [`Outgoing::Get`].
         labels: Blob,
     },
-    /// Sealed state is to be kept: answered by [`Incoming::Done`].
+    /// Sealed state is to be kept: answered by [`Incoming::Answer`].
     Save {
         /// The question's number.
         ask: AskId,
@@ -196,14 +194,14 @@ pub enum Outgoing {
         /// At most [`STATE_BYTES_MAX`].
         state: Blob,
     },
-    /// Sealed state is wanted: answered by [`Incoming::Loaded`].
+    /// Sealed state is wanted: answered by [`Incoming::Answer`].
     Load {
         /// The question's number.
         ask: AskId,
         /// Under which name.
         name: StateName,
     },
-    /// Sealed state is of no more use: answered by [`Incoming::Done`]. All of the log's records up to this number, and
+    /// Sealed state is of no more use: answered by [`Incoming::Answer`]. All of the log's records up to this number, and
     /// all checkpoints of lower generations.
     Forget {
         /// The question's number.
@@ -211,9 +209,9 @@ pub enum Outgoing {
         /// Up to which record.
         until: u64,
     },
-    /// The monotonic counter is to be read: answered by [`Incoming::Counter`]. One that was never raised is 0.
+    /// The monotonic counter is to be read: answered by [`Incoming::Answer`]. One that was never raised is 0.
     ReadCounter(AskId),
-    /// The monotonic counter is to be raised, if it stands where the enclave left it: answered by [`Incoming::Counter`] with
+    /// The monotonic counter is to be raised, if it stands where the enclave left it: answered by [`Incoming::Answer`] with
     /// the value that it had. One that stands elsewhere is left there: of two enclaves that raise from one value, one learns that it is not alone.
     RaiseCounter {
         /// The question's number.
@@ -253,16 +251,8 @@ impl Incoming {
             }
             Self::Certificate(certificate) => certificate.len() <= CERTIFICATE_BYTES_MAX,
             Self::FromClient { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
-            Self::Entries { entries, .. } => {
-                entries.len().is_multiple_of(SEALED_BYTES) && entries.len() <= entries_bytes(BATCH_MAX)
-            }
-            Self::Loaded { state, .. } => state.as_ref().is_none_or(|state| state.len() <= STATE_BYTES_MAX),
-            Self::Connected(_)
-            | Self::Disconnected(_)
-            | Self::Done(_)
-            | Self::Counter { .. }
-            | Self::Time(_)
-            | Self::Again => true,
+            Self::Answer { bytes, .. } => bytes.as_ref().is_none_or(|bytes| bytes.len() <= STATE_BYTES_MAX),
+            Self::Connected { .. } | Self::Disconnected(_) | Self::Again => true,
         };
         if fits { Ok(message) } else { Err(DecodeError("message of the host")) }
     }
@@ -279,7 +269,7 @@ impl Outgoing {
             bytes.len().is_multiple_of(each) && bytes.len() <= each.saturating_mul(BATCH_MAX)
         };
         let fits = match &message {
-            Self::ToClient { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
+            Self::ToClient { bytes, .. } | Self::Part { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
             Self::Get { labels, .. } | Self::Remove { labels, .. } => whole(labels, LABEL_BYTES),
             Self::Put { entries, .. } => whole(entries, ENTRY_BYTES),
             Self::Save { state, .. } => state.len() <= STATE_BYTES_MAX,
@@ -304,16 +294,16 @@ fn bounded<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError
     codec::decode(body)
 }
 
+/// The bytes of an answer that says what the monotonic counter's value is, or was before it was to be raised.
+#[must_use]
+pub fn counter_value(value: u64) -> Option<Blob> {
+    Some(Blob(value.to_le_bytes().to_vec()))
+}
+
 /// Bytes of the labels of a [`Outgoing::Get`] or [`Outgoing::Remove`] of so many.
 #[must_use]
 pub const fn labels_bytes(count: usize) -> usize {
     count.saturating_mul(LABEL_BYTES)
-}
-
-/// Bytes of the entries that answer a [`Outgoing::Get`] of so many labels.
-#[must_use]
-pub const fn entries_bytes(count: usize) -> usize {
-    count.saturating_mul(SEALED_BYTES)
 }
 
 /// Bytes of the entries of a [`Outgoing::Put`] of so many.
@@ -331,11 +321,10 @@ mod tests {
     #[test]
     fn the_longest_messages_fit_a_frame() {
         let ask = AskId(u64::MAX);
-        let connection = ConnectionId(u32::MAX);
+        let connection = ConnectionId(u64::MAX);
         let bytes = Blob(vec![1; CLIENT_BYTES_MAX]);
         let incoming = [
-            Incoming::Entries { ask, entries: Blob(vec![1; entries_bytes(BATCH_MAX)]) },
-            Incoming::Loaded { ask, state: Some(Blob(vec![1; STATE_BYTES_MAX])) },
+            Incoming::Answer { ask, bytes: Some(Blob(vec![1; STATE_BYTES_MAX])) },
             Incoming::FromClient { connection, bytes: bytes.clone() },
         ];
         for message in incoming {
@@ -346,7 +335,7 @@ mod tests {
             Outgoing::Get { ask, labels: Blob(vec![1; labels_bytes(BATCH_MAX)]) },
             Outgoing::Put { ask, entries: Blob(vec![1; put_bytes(BATCH_MAX)]) },
             Outgoing::Save { ask, name, state: Blob(vec![1; STATE_BYTES_MAX]) },
-            Outgoing::ToClient { connection, bytes },
+            Outgoing::Part { ask, connection, bytes },
         ];
         for message in outgoing {
             assert_eq!(Outgoing::decode(&encode(&message)).as_ref(), Ok(&message));
@@ -356,10 +345,8 @@ mod tests {
     #[test]
     fn broken_and_overlong_messages_are_refused() {
         let ask = AskId(1);
-        for length in [SEALED_BYTES - 1, entries_bytes(BATCH_MAX + 1)] {
-            let entries = Blob(vec![1; length]);
-            assert!(Incoming::decode(&encode(&Incoming::Entries { ask, entries })).is_err(), "{length}");
-        }
+        let bytes = Some(Blob(vec![1; STATE_BYTES_MAX + 1]));
+        assert!(Incoming::decode(&encode(&Incoming::Answer { ask, bytes })).is_err());
         for length in [LABEL_BYTES + 1, labels_bytes(BATCH_MAX + 1)] {
             let labels = Blob(vec![1; length]);
             assert!(Outgoing::decode(&encode(&Outgoing::Get { ask, labels })).is_err(), "{length}");

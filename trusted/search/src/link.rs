@@ -7,7 +7,7 @@ use crate::patience::until_there_is_room;
 use crate::service::{SearchService, Unreachable};
 use arras_protocol::iee::CLIENT_BYTES_MAX;
 use arras_schemes::bisen::channel::{ClientChannel, Plain};
-use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
+use arras_schemes::bisen::message::{Answer, Ask, Reply, Request, Whole};
 use std::fmt::Display;
 use std::io::{Read, Write};
 
@@ -92,13 +92,17 @@ impl<S: Read + Write, C: ClientChannel> Link<S, C> {
         self.next += 1;
         let message = self.channel.wrap(&Ask { number, request }.encode()).map_err(unreachable)?;
         self.send(&message).map_err(unreachable)?;
-        let bytes = self.receive().map_err(unreachable)?;
-        let answer =
-            Answer::decode(&self.channel.unwrap(&bytes).map_err(unreachable)?).map_err(unreachable)?;
-        if answer.number == number {
-            Ok(answer.reply)
-        } else {
-            Err(unreachable("an answer to another question"))
+        let mut whole = Whole::default();
+        loop {
+            let bytes = self.receive().map_err(unreachable)?;
+            let bytes = self.channel.unwrap(&bytes).map_err(unreachable)?;
+            let answer = Answer::decode(&bytes).map_err(unreachable)?;
+            if answer.number != number {
+                return Err(unreachable("an answer to another question"));
+            }
+            if let Some(reply) = whole.take(answer.reply) {
+                return Ok(reply);
+            }
         }
     }
 }
@@ -119,7 +123,7 @@ impl<S: Read + Write, C: ClientChannel> SearchService for Link<S, C> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use arras_schemes::bisen::message::Refused;
+    use arras_schemes::bisen::message::{Hit, PAGE_HITS, Page, Refused};
     use arras_schemes::bisen::update::Update;
     use std::io::{Cursor, Result as IoResult};
 
@@ -149,6 +153,10 @@ mod tests {
         Link::plain(Both(Cursor::new(coming), Vec::new()), "ada").unwrap()
     }
 
+    fn open() -> Request {
+        Request::Open("mail".into())
+    }
+
     fn answers(numbers: &[u64]) -> Vec<Vec<u8>> {
         let mut channel = Plain::default();
         numbers.iter().map(|&number| channel.wrap(&Answer { number, reply: Reply::Done }.encode())).collect()
@@ -157,10 +165,27 @@ mod tests {
     #[test]
     fn a_reply_answers_its_own_request() {
         let mut link = link(&answers(&[0, 1]));
-        for cursor in 0..2 {
-            assert_eq!(link.ask(Request::More(cursor)).unwrap(), Reply::Done);
+        for _ in 0..2 {
+            assert_eq!(link.ask(open()).unwrap(), Reply::Done);
         }
-        assert!(link.ask(Request::More(2)).is_err());
+        assert!(link.ask(open()).is_err());
+    }
+
+    #[test]
+    fn pages_are_one_reply() {
+        let page =
+            |hits, is_last| Reply::Found(Page::new(vec![Hit::default(); hits], PAGE_HITS, 5000, is_last));
+        let mut channel = Plain::default();
+        let mut message = |reply| channel.wrap(&Answer { number: 0, reply }.encode());
+        let messages = [message(page(PAGE_HITS, false)), message(page(904, true))];
+        let Reply::Found(found) = link(&messages).ask(open()).unwrap() else { panic!("no page") };
+        assert_eq!((found.hits().count(), found.matches()), (5000, 5000));
+        // A refusal may come behind a page.
+        let mut channel = Plain::default();
+        let mut message = |reply| channel.wrap(&Answer { number: 0, reply }.encode());
+        let refused = Reply::Refused(Refused::NotAllowed);
+        let messages = [message(page(PAGE_HITS, false)), message(refused.clone())];
+        assert_eq!(link(&messages).ask(open()).unwrap(), refused);
     }
 
     #[test]
@@ -175,7 +200,7 @@ mod tests {
             .collect();
         let mut link = link(&messages);
         assert_eq!(link.ask(Request::Update(Update::new(0))).unwrap(), Reply::Updated);
-        assert_eq!(link.ask(Request::More(1)).unwrap(), Reply::Done);
+        assert_eq!(link.ask(open()).unwrap(), Reply::Done);
     }
 
     #[test]
@@ -183,9 +208,9 @@ mod tests {
         let swapped = answers(&[1, 0]).split_off(1);
         for messages in [answers(&[7, 1]), swapped, vec![vec![0; 9]], vec![vec![0; 3]]] {
             let mut link = link(&[messages, answers(&[0, 1])].concat());
-            let first = link.ask(Request::More(0)).unwrap_err();
+            let first = link.ask(open()).unwrap_err();
             assert!(!first.0.contains("before"), "{first}");
-            assert!(link.ask(Request::More(0)).unwrap_err().0.contains("before"));
+            assert!(link.ask(open()).unwrap_err().0.contains("before"));
         }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::service::{SearchService, Unreachable};
-use arras_schemes::bisen::message::{Hit, Opened, PAGE_HITS, Page, Refused, Reply, Request, Settings};
+use arras_schemes::bisen::message::{Hit, Opened, Page, Refused, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Attribute, PhraseWord, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Operation, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash, Salt};
@@ -23,7 +23,6 @@ pub(crate) struct Oracle {
     pub(crate) settings: Option<Settings>,
     pub(crate) published: BTreeMap<DocumentName, Version>,
     drafts: HashMap<DocumentName, Version>,
-    pages: HashMap<u64, Vec<Hit>>,
     /// Updates that it took.
     pub(crate) updates: usize,
     /// Entries that are stored.
@@ -53,10 +52,6 @@ impl SearchService for Oracle {
                 Reply::Updated
             }
             Request::Search(search) => self.search(&search),
-            Request::More(cursor) => {
-                let hits = self.pages.remove(&cursor).unwrap();
-                self.page(hits, 0)
-            }
             Request::Compact { .. } => {
                 let live = self.live_entries();
                 let read = std::mem::replace(&mut self.entries, live);
@@ -140,16 +135,7 @@ impl Oracle {
         if search.top > 0 {
             hits.truncate(search.top as usize);
         }
-        self.page(hits, matches)
-    }
-
-    fn page(&mut self, mut hits: Vec<Hit>, matches: u32) -> Reply {
-        let rest = hits.split_off(hits.len().min(PAGE_HITS));
-        let cursor = if rest.is_empty() { 0 } else { rest.len() as u64 };
-        if cursor > 0 {
-            self.pages.insert(cursor, rest);
-        }
-        Reply::Found(Page::new(hits, 0, matches, cursor))
+        Reply::Found(Page::new(hits, 0, matches, true))
     }
 }
 

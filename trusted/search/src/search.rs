@@ -202,38 +202,23 @@ fn operands(condition: &Condition) -> usize {
     }
 }
 
-/// Results as they come.
-pub struct Results<'c, 's, S: SearchService> {
-    collection: &'c mut Collection<'s, S>,
-    page: Option<Page>,
+/// What was found.
+#[derive(Debug)]
+pub struct Results {
+    /// The results, best first if they are ranked.
+    pub hits: Vec<Hit>,
     /// How many documents match, also those that are not among the results.
     pub matches: u32,
 }
 
-impl<'s, S: SearchService> Collection<'s, S> {
-    /// Searches; pages are fetched as [`Results::next_page`] asks for them.
+impl<S: SearchService> Collection<'_, S> {
+    /// Searches.
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub fn search(&mut self, search: Search) -> Result<Results<'_, 's, S>, ServiceError> {
+    pub fn search(&mut self, search: Search) -> Result<Results, ServiceError> {
         let page = page(self.ask(Request::Search(search))?)?;
-        let matches = page.matches();
-        Ok(Results { collection: self, page: Some(page), matches })
-    }
-}
-
-impl<S: SearchService> Results<'_, '_, S> {
-    /// The next results, best first if they are ranked; none when there are no more. All pages are read to the end, as how
-    /// many there are is padded and how many are read shows.
-    ///
-    /// # Errors
-    /// [`ServiceError`].
-    pub fn next_page(&mut self) -> Result<Option<Vec<Hit>>, ServiceError> {
-        let Some(current) = self.page.take() else { return Ok(None) };
-        if current.cursor() != 0 {
-            self.page = Some(page(self.collection.ask(Request::More(current.cursor()))?)?);
-        }
-        Ok(Some(current.hits().collect()))
+        Ok(Results { hits: page.hits().collect(), matches: page.matches() })
     }
 }
 

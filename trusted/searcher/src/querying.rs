@@ -8,7 +8,7 @@ use crate::showing::{self, Showing, Shown};
 use crate::store::{self, COLLECTION, Store};
 use crate::{QueryArguments, Rank};
 use arras_protocol::text::{line, name};
-use arras_schemes::bisen::message::Hit;
+use arras_schemes::bisen::message::{Hit, PAGE_HITS};
 use arras_schemes::bisen::query::Ranking;
 use arras_search::condition::Condition;
 use arras_search::corpus::{About, Ledger, Place};
@@ -74,12 +74,12 @@ fn print(
     let shown = showing::Wanted { condition: &condition, language, lines };
     let mut printed = 0;
     let mut output = BufWriter::new(output.lock());
-    let mut results = collection.search(search)?;
+    let results = collection.search(search)?;
     let mut unknown = 0;
-    while let Some(hits) = results.next_page()? {
+    for hits in results.hits.chunks(PAGE_HITS) {
         let places = ledger.find(&hits.iter().map(|hit| hit.name).collect());
         let mut showing = Showing::new(places.values(), shown);
-        for hit in &hits {
+        for hit in hits {
             match places.get(&hit.name) {
                 Some(place) => {
                     printer.print(hit, place, &showing.show(place), &mut output)?;

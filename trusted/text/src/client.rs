@@ -14,7 +14,7 @@ use super::talk::{Conversation, Host, unreachable};
 use arras_engine::text::Answer;
 use arras_protocol::RowId;
 use arras_schemes::bisen::Salt;
-use arras_schemes::bisen::message::{Hit, Page, Refused, Reply, Request};
+use arras_schemes::bisen::message::{Hit, Refused, Reply, Request};
 use arras_schemes::bisen::query::{Padding, Ranking, Search};
 use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, Update};
 use arras_search::condition::Condition;
@@ -461,20 +461,8 @@ impl Connection {
     }
 
     async fn found(&mut self, search: Search) -> Result<Vec<Hit>, ServiceError> {
-        let mut found = Vec::new();
-        let mut page = self.page(Request::Search(search)).await?;
-        loop {
-            found.extend(page.hits());
-            match page.cursor() {
-                0 => return Ok(found),
-                cursor => page = self.page(Request::More(cursor)).await?,
-            }
-        }
-    }
-
-    async fn page(&mut self, request: Request) -> Result<Page, ServiceError> {
-        match self.ask(request).await? {
-            Reply::Found(page) => Ok(page),
+        match self.ask(Request::Search(search)).await? {
+            Reply::Found(page) => Ok(page.hits().collect()),
             _ => Err(failure(Failure::Reply)),
         }
     }

@@ -18,9 +18,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::debug;
 
+/// What is to be done when a client has taken a part of a reply.
+pub(crate) type Taken = Box<dyn FnOnce() + Send>;
+
 /// A client that is connected.
 struct Client {
-    replies: mpsc::UnboundedSender<Blob>,
+    replies: mpsc::UnboundedSender<(Blob, Option<Taken>)>,
     /// Bytes of replies that it has not taken.
     held: Arc<AtomicUsize>,
     /// Tells its tasks to end.
@@ -32,7 +35,7 @@ struct Client {
 /// The other ends of what is known of a client, for its tasks.
 pub(crate) struct Seated {
     connection: ConnectionId,
-    to_send: mpsc::UnboundedReceiver<Blob>,
+    to_send: mpsc::UnboundedReceiver<(Blob, Option<Taken>)>,
     held: Arc<AtomicUsize>,
     cut_off: oneshot::Receiver<()>,
     opened: oneshot::Receiver<()>,
@@ -75,16 +78,16 @@ impl Clients {
         self.connected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a reply to its client. What is held for those that do not read has a bound: beyond it, whoever holds most is
+    /// Gives a reply to its client, or a part of one, behind which others come once it is taken. What is held for those that do not read has a bound: beyond it, whoever holds most is
     /// cut off.
-    pub(crate) fn reply(&self, connection: ConnectionId, bytes: Blob) {
+    pub(crate) fn reply(&self, connection: ConnectionId, bytes: Blob, taken: Option<Taken>) {
         let mut connected = self.connected();
         if let Some(client) = connected.get(&connection) {
             let length = bytes.len();
             client.held.fetch_add(length, Ordering::Relaxed);
             self.held.fetch_add(length, Ordering::Relaxed);
             // Whoever is among the connected still takes what it is sent.
-            let _ = client.replies.send(bytes);
+            let _ = client.replies.send((bytes, taken));
         }
         if self.held.load(Ordering::Relaxed) > self.limits.unread_bytes {
             let most = connected.values_mut().max_by_key(|client| client.held.load(Ordering::Relaxed));
@@ -143,12 +146,14 @@ impl Clients {
         let ended = tokio::select! {
             ended = self.read(connection, BufReader::new(reading), &under_way) => ended,
             ended = async {
-                while let Some(reply) = to_send.recv().await {
+                while let Some((reply, taken)) = to_send.recv().await {
                     self.write(&mut writing, &reply).await?;
                     held.fetch_sub(reply.len(), Ordering::Relaxed);
                     self.held.fetch_sub(reply.len(), Ordering::Relaxed);
                     // Opening a channel takes more replies than it has requests.
-                    if under_way.available_permits() < CLIENT_REQUESTS_MAX {
+                    if let Some(taken) = taken {
+                        taken();
+                    } else if under_way.available_permits() < CLIENT_REQUESTS_MAX {
                         under_way.add_permits(1);
                     }
                 }
@@ -244,7 +249,7 @@ impl Clients {
 #[allow(clippy::indexing_slicing, clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
     async fn who_holds_most_of_what_nobody_reads_is_cut_off_and_nobody_else() {
@@ -263,7 +268,7 @@ mod tests {
         while clients.connected().len() < 2 {
             tokio::task::yield_now().await;
         }
-        let reply = |number: u32| clients.reply(ConnectionId(number), vec![7; 10_000].into());
+        let reply = |number: u64| clients.reply(ConnectionId(number), vec![7; 10_000].into(), None);
         reply(1);
         reply(1);
         (0..8).for_each(|_| reply(2));
@@ -278,6 +283,38 @@ mod tests {
         drop(modest);
         modest_serving.await.unwrap();
         assert_eq!(clients.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_reply_is_told_when_it_is_taken_and_ends_no_request() {
+        let (said, mut heard) = mpsc::unbounded_channel();
+        let clients = Arc::new(Clients::new(Limits::default(), 100, said));
+        let (ours, mut theirs) = tokio::io::duplex(1000);
+        let (connection, serving) = (ConnectionId(1), Arc::clone(&clients));
+        let seated = clients.seat(connection);
+        tokio::spawn(async move { serving.serve(seated, ours).await });
+        clients.opened(connection);
+        // One opens the channel, as many may be under way, and one waits.
+        for _ in 0..CLIENT_REQUESTS_MAX + 2 {
+            theirs.write_all(&[1, 0, 0, 0, 9]).await.unwrap();
+        }
+        for _ in 0..CLIENT_REQUESTS_MAX + 2 {
+            heard.recv().await.unwrap();
+        }
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let taken: Taken = Box::new(move || _ = tell.send(()));
+        clients.reply(connection, vec![7; 10_000].into(), Some(taken));
+        tokio::task::yield_now().await;
+        assert!(told.try_recv().is_err(), "nobody has read it");
+        let mut bytes = vec![0; 10_004];
+        theirs.read_exact(&mut bytes).await.unwrap();
+        told.recv().await.unwrap();
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(heard.try_recv().is_err(), "as many are under way as before");
+        clients.reply(connection, vec![7; 10].into(), None);
+        assert!(matches!(heard.recv().await, Some(Said::Message { .. })));
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,12 +9,12 @@ use crate::seen::Seen;
 use crate::store::{FIRST, Store, StoreError};
 use arras_protocol::Blob;
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{AskId, ConnectionId, HANDSHAKE_BYTES, Incoming, Outgoing};
+use arras_protocol::iee::{AskId, ConnectionId, HANDSHAKE_BYTES, Incoming, Outgoing, counter_value};
 use arras_transport::pace::Pace;
 use arras_transport::tcp;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -67,7 +67,7 @@ pub enum HostError {
 /// Evidence is renewed so often, in seconds of the clock by which clients judge its age: that goes on while the machine sleeps, and may be set.
 const RENEWAL: u64 = 10 * 60;
 
-/// The enclave is told the time so often, whatever else happens; and the clock looked at.
+/// The clock is looked at so often.
 const TICK: Duration = Duration::from_secs(10);
 
 /// What a client has to do with the enclave.
@@ -148,7 +148,7 @@ pub async fn serve<S: Store, C: Counter>(
 /// Seats clients, for ever, once the enclave has its state.
 async fn accept(clients: &Arc<Clients>, listener: TcpListener, ready: &Notify) {
     ready.notified().await;
-    let next = AtomicU32::new(0);
+    let next = AtomicU64::new(0);
     let mut served = JoinSet::new();
     loop {
         let stream = match listener.accept().await {
@@ -191,10 +191,7 @@ impl Talk {
     ) -> Result<(), HostError> {
         let Launch { memory_bytes, administrator, authority, .. } = launch;
         let authority = authority.into();
-        let mut told = now();
-        let mut ticking = interval(TICK);
         enclave.say(&Incoming::Launch { memory_bytes, administrator, authority }).await?;
-        enclave.say(&Incoming::Time(told)).await?;
         loop {
             if self.answered.is_empty() && self.heard.is_empty() {
                 enclave.flush().await?;
@@ -205,25 +202,15 @@ impl Talk {
                 biased;
                 Some(answer) = self.answered.recv() => answer,
                 Some(said) = self.heard.recv() => match said {
-                    Said::Connected(connection) => Incoming::Connected(connection),
+                    Said::Connected(connection) => Incoming::Connected { connection, seconds: now() },
                     Said::Gone(connection) => Incoming::Disconnected(connection),
                     Said::Message { connection, bytes, room } => {
                         _held = room;
                         Incoming::FromClient { connection, bytes }
                     }
                 },
-                _ = ticking.tick() => {
-                    told = now();
-                    Incoming::Time(told)
-                }
                 () = self.again.notified() => Incoming::Again,
             };
-            if let Incoming::Connected(_) | Incoming::FromClient { .. } = message
-                && now() != told
-            {
-                told = now();
-                enclave.say(&Incoming::Time(told)).await?;
-            }
             self.seen.incoming(&message);
             enclave.say(&message).await?;
         }
@@ -293,21 +280,26 @@ impl<S: Store, C: Counter> Moving<S, C> {
                 info!("the enclave is ready");
                 self.ready.notify_one();
             }
-            Outgoing::ToClient { connection, bytes } => self.clients.reply(connection, bytes),
+            Outgoing::ToClient { connection, bytes } => self.clients.reply(connection, bytes, None),
+            Outgoing::Part { ask, connection, bytes } => {
+                let answers = self.answers.clone();
+                let taken = Box::new(move || drop(answers.send(Incoming::Answer { ask, bytes: None })));
+                self.clients.reply(connection, bytes, Some(taken));
+            }
             Outgoing::Opened(connection) => self.clients.opened(connection),
             Outgoing::Close(connection) => self.clients.close(connection),
             Outgoing::Again => self.again.notify_one(),
             Outgoing::Get { ask, labels } => self.keep(async move |kept| {
-                let entries = kept.store.get(labels).await?.into();
-                Ok(Incoming::Entries { ask, entries })
+                let bytes = Some(kept.store.get(labels).await?.into());
+                Ok(Incoming::Answer { ask, bytes })
             }),
             Outgoing::Put { ask, entries } => self.keep(async move |kept| {
                 kept.store.put(entries).await?;
-                Ok(Incoming::Done(ask))
+                Ok(Incoming::Answer { ask, bytes: None })
             }),
             Outgoing::Remove { ask, labels } => self.keep(async move |kept| {
                 kept.store.remove(labels).await?;
-                Ok(Incoming::Done(ask))
+                Ok(Incoming::Answer { ask, bytes: None })
             }),
             Outgoing::Save { ask, name, state } => self.keep(async move |kept| {
                 if name == FIRST {
@@ -315,15 +307,16 @@ impl<S: Store, C: Counter> Moving<S, C> {
                 } else {
                     kept.store.save(name, state).await?;
                 }
-                Ok(Incoming::Done(ask))
+                Ok(Incoming::Answer { ask, bytes: None })
             }),
             Outgoing::Load { ask, name } => self.keep(async move |kept| {
-                let state = kept.store.load(name).await?.map(Blob::from);
-                Ok(Incoming::Loaded { ask, state })
+                let bytes = kept.store.load(name).await?.map(Blob::from);
+                kept.seen.loaded(bytes.as_ref());
+                Ok(Incoming::Answer { ask, bytes })
             }),
             Outgoing::Forget { ask, until } => self.keep(async move |kept| {
                 kept.store.forget(until).await?;
-                Ok(Incoming::Done(ask))
+                Ok(Incoming::Answer { ask, bytes: None })
             }),
             Outgoing::ReadCounter(ask) => self.count(ask, C::read),
             Outgoing::RaiseCounter { ask, from, to } => {
@@ -364,7 +357,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
         self.keep(async move |kept| {
             let value = spawn_blocking(move || work(&kept.counter)).await.map_err(io::Error::other);
             let value = value.and_then(|value| value).map_err(HostError::Counter)?;
-            Ok(Incoming::Counter { ask, value })
+            Ok(Incoming::Answer { ask, bytes: counter_value(value) })
         });
     }
 }
@@ -389,9 +382,9 @@ mod tests {
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let question = Question { binding: [0; 32], debug: false, version: 1 };
         let begun = tokio::time::Instant::now();
-        let asleep = Arc::new(AtomicU32::new(0));
+        let asleep = Arc::new(AtomicU64::new(0));
         let slept = Arc::clone(&asleep);
-        let clock = move || begun.elapsed().as_secs() + u64::from(slept.load(Ordering::Relaxed));
+        let clock = move || begun.elapsed().as_secs() + slept.load(Ordering::Relaxed);
         tokio::spawn(attest(Arc::new(Vouching), question, vec![0x30, 0].into(), answers, failures, clock));
         let mut renewed = async || {
             let Some(Incoming::Certificate(certificate)) = answered.recv().await else {

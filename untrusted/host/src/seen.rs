@@ -1,5 +1,6 @@
 //! What the host sees: counts of what passes through its hands. Whoever searches can be shown what that told.
 
+use arras_protocol::Blob;
 use arras_protocol::iee::{ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ impl Seen {
                 add(&self.entries_read, labels.len() / LABEL_BYTES);
             }
             Outgoing::Put { entries, .. } => add(&self.entries_written, entries.len() / ENTRY_BYTES),
-            Outgoing::ToClient { bytes, .. } => {
+            Outgoing::ToClient { bytes, .. } | Outgoing::Part { bytes, .. } => {
                 add(&self.replies, 1);
                 add(&self.reply_bytes, bytes.len());
             }
@@ -58,25 +59,17 @@ impl Seen {
 
     /// Counts what the enclave is told.
     pub(crate) fn incoming(&self, message: &Incoming) {
-        match message {
-            Incoming::FromClient { bytes, .. } => {
-                add(&self.requests, 1);
-                add(&self.request_bytes, bytes.len());
-            }
-            Incoming::Loaded { state: Some(state), .. } => {
-                add(&self.states_read, 1);
-                add(&self.state_bytes_read, state.len());
-            }
-            Incoming::Launch { .. }
-            | Incoming::Connected(_)
-            | Incoming::Disconnected(_)
-            | Incoming::Entries { .. }
-            | Incoming::Done(_)
-            | Incoming::Loaded { state: None, .. }
-            | Incoming::Counter { .. }
-            | Incoming::Certificate(_)
-            | Incoming::Time(_)
-            | Incoming::Again => {}
+        if let Incoming::FromClient { bytes, .. } = message {
+            add(&self.requests, 1);
+            add(&self.request_bytes, bytes.len());
+        }
+    }
+
+    /// Counts sealed state that was read, if it is there.
+    pub(crate) fn loaded(&self, state: Option<&Blob>) {
+        if let Some(state) = state {
+            add(&self.states_read, 1);
+            add(&self.state_bytes_read, state.len());
         }
     }
 }
@@ -105,7 +98,6 @@ impl fmt::Display for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arras_protocol::Blob;
     use arras_protocol::iee::{AskId, ConnectionId};
 
     #[test]
@@ -114,8 +106,8 @@ mod tests {
         let connection = ConnectionId(1);
         seen.incoming(&Incoming::FromClient { connection, bytes: Blob(vec![0; 40]) });
         seen.incoming(&Incoming::Again);
-        seen.incoming(&Incoming::Loaded { ask: AskId(3), state: Some(Blob(vec![0; 90])) });
-        seen.incoming(&Incoming::Loaded { ask: AskId(4), state: None });
+        seen.loaded(Some(&Blob(vec![0; 90])));
+        seen.loaded(None);
         seen.outgoing(&Outgoing::Get { ask: AskId(1), labels: Blob(vec![0; 3 * LABEL_BYTES]) });
         seen.outgoing(&Outgoing::Put { ask: AskId(2), entries: Blob(vec![0; 2 * ENTRY_BYTES]) });
         seen.outgoing(&Outgoing::ToClient { connection, bytes: Blob(vec![0; 70]) });

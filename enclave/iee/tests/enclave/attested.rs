@@ -3,7 +3,7 @@
 use arras_iee::{Channels, Fault, Iee};
 use arras_keys::Key;
 use arras_protocol::Blob;
-use arras_protocol::iee::{CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_protocol::iee::{AskId, CONNECTIONS_MAX, ConnectionId, Incoming, Outgoing, counter_value};
 use arras_schemes::bisen::channel::Plain;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
@@ -34,22 +34,27 @@ fn certificate() -> Incoming {
     Incoming::Certificate(Blob(vec![1; 300]))
 }
 
+fn answer(ask: AskId, bytes: Option<Blob>) -> Incoming {
+    Incoming::Answer { ask, bytes }
+}
+
+fn connected(number: u64) -> Incoming {
+    Incoming::Connected { connection: ConnectionId(number), seconds: NOW }
+}
+
 /// An enclave whose state is loaded.
 fn ready() -> Iee {
     let (mut iee, out) = launch(&authority(), "ada");
     question(&out.unwrap());
-    let mut next: Vec<Incoming> = vec![certificate(), Incoming::Time(NOW)];
+    let mut next: Vec<Incoming> = vec![certificate()];
     let mut ready = false;
     while !next.is_empty() {
         for message in std::mem::take(&mut next) {
             for said in iee.receive(message).unwrap() {
                 match said {
-                    Outgoing::ReadCounter(ask) => next.push(Incoming::Counter { ask, value: 0 }),
-                    Outgoing::RaiseCounter { ask, from, .. } => {
-                        next.push(Incoming::Counter { ask, value: from });
-                    }
-                    Outgoing::Load { ask, .. } => next.push(Incoming::Loaded { ask, state: None }),
-                    Outgoing::Save { ask, .. } => next.push(Incoming::Done(ask)),
+                    Outgoing::ReadCounter(ask) => next.push(answer(ask, counter_value(0))),
+                    Outgoing::RaiseCounter { ask, from, .. } => next.push(answer(ask, counter_value(from))),
+                    Outgoing::Load { ask, .. } | Outgoing::Save { ask, .. } => next.push(answer(ask, None)),
                     Outgoing::Ready => ready = true,
                     other => panic!("{other:?}"),
                 }
@@ -86,14 +91,14 @@ fn nothing_is_loaded_and_nobody_heard_before_there_is_a_certificate() {
     assert_eq!(iee.receive(again), Err(Fault::OutOfTurn));
     let (mut iee, out) = launch(&authority(), "ada");
     question(&out.unwrap());
-    assert_eq!(iee.receive(Incoming::Connected(ConnectionId(1))), Err(Fault::OutOfTurn));
+    assert_eq!(iee.receive(connected(1)), Err(Fault::OutOfTurn));
 }
 
 #[test]
 fn what_is_no_record_ends_its_connection() {
     let mut iee = ready();
     let connection = ConnectionId(1);
-    assert_eq!(iee.receive(Incoming::Connected(connection)).unwrap(), []);
+    assert_eq!(iee.receive(connected(connection.0)).unwrap(), []);
     // A later certificate is for those that come after it.
     assert_eq!(iee.receive(certificate()).unwrap(), []);
     // At once, with an alert.
@@ -106,10 +111,10 @@ fn what_is_no_record_ends_its_connection() {
 #[test]
 fn more_connections_than_may_be_are_none_of_the_enclave_s() {
     let mut iee = ready();
-    for number in 0..CONNECTIONS_MAX as u32 {
-        assert_eq!(iee.receive(Incoming::Connected(ConnectionId(number))).unwrap(), []);
+    for number in 0..CONNECTIONS_MAX as u64 {
+        assert_eq!(iee.receive(connected(number)).unwrap(), []);
     }
-    let one_more = Incoming::Connected(ConnectionId(CONNECTIONS_MAX as u32));
+    let one_more = connected(CONNECTIONS_MAX as u64);
     assert_eq!(iee.receive(one_more), Err(Fault::OutOfTurn));
 }
 
@@ -121,8 +126,8 @@ fn who_comes_while_the_start_is_being_logged_is_not_heard() {
     let mut next = vec![certificate()];
     let saving = loop {
         match &iee.receive(next.remove(0)).unwrap()[..] {
-            [Outgoing::ReadCounter(ask)] => next.push(Incoming::Counter { ask: *ask, value: 0 }),
-            [Outgoing::Load { ask, .. }] => next.push(Incoming::Loaded { ask: *ask, state: None }),
+            [Outgoing::ReadCounter(ask)] => next.push(answer(*ask, counter_value(0))),
+            [Outgoing::Load { ask, .. }] => next.push(answer(*ask, None)),
             [Outgoing::Save { ask, .. }] => break *ask,
             other => panic!("{other:?}"),
         }
@@ -130,7 +135,7 @@ fn who_comes_while_the_start_is_being_logged_is_not_heard() {
     let connection = ConnectionId(1);
     let nonsense = Incoming::FromClient { connection, bytes: Blob(vec![77; 100]) };
     assert_eq!(iee.receive(nonsense).unwrap(), []);
-    let out = iee.receive(Incoming::Done(saving)).unwrap();
+    let out = iee.receive(answer(saving, None)).unwrap();
     let [Outgoing::RaiseCounter { .. }] = out[..] else { panic!("{out:?}") };
-    assert_eq!(iee.receive(Incoming::Connected(connection)), Err(Fault::OutOfTurn));
+    assert_eq!(iee.receive(connected(connection.0)), Err(Fault::OutOfTurn));
 }

@@ -5,12 +5,14 @@ use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::codec::{encode, encoded_bytes};
 use arras_protocol::iee::{
-    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName,
+    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName, counter_value,
 };
 use arras_schemes::bisen::channel::Plain;
 use arras_schemes::bisen::message::{Answer, Ask, Opened, Page, Refused, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Padding, Search};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
 
 pub(crate) const ADMINISTRATOR: &str = "ada";
 
@@ -29,15 +31,45 @@ impl Disk {
     }
 }
 
+/// What a message of the host answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Count,
+    Do,
+    Get,
+    Load,
+    Nothing,
+    Part,
+}
+
 /// What the host says in place of what it should.
-pub(crate) type Lie = Box<dyn FnMut(Incoming) -> Vec<Incoming>>;
+pub(crate) type Lie = Box<dyn FnMut(Incoming, To) -> Vec<Incoming>>;
+
+/// A host that keeps answers of a kind to itself.
+pub(crate) fn without(kept: To) -> Option<Lie> {
+    Some(Box::new(move |incoming, to| if to == kept { Vec::new() } else { vec![incoming] }))
+}
+
+/// One that keeps them for later.
+pub(crate) fn keeping(kept: To) -> (Option<Lie>, Rc<RefCell<Vec<Incoming>>>) {
+    let held: Rc<RefCell<Vec<Incoming>>> = Rc::default();
+    let hold = Rc::clone(&held);
+    let lie: Lie = Box::new(move |incoming, to| {
+        if to == kept {
+            hold.borrow_mut().push(incoming);
+            return Vec::new();
+        }
+        vec![incoming]
+    });
+    (Some(lie), held)
+}
 
 pub(crate) struct Host {
     iee: Iee,
     pub(crate) disk: Disk,
-    queue: VecDeque<Incoming>,
+    queue: VecDeque<(Incoming, To)>,
     clients: BTreeMap<ConnectionId, Plain>,
-    answers: HashMap<(ConnectionId, u64), Reply>,
+    answers: HashMap<(ConnectionId, u64), VecDeque<Reply>>,
     pub(crate) closed: Vec<ConnectionId>,
     number: u64,
     pub(crate) lie: Option<Lie>,
@@ -88,7 +120,7 @@ impl Host {
             puts: Vec::new(),
             crash_after: None,
         };
-        host.queue.push_back(Incoming::Launch {
+        host.say(Incoming::Launch {
             memory_bytes,
             administrator: ADMINISTRATOR.into(),
             authority: Vec::new().into(),
@@ -99,7 +131,7 @@ impl Host {
     pub(crate) fn with_administrator(disk: Disk, name: &str) -> Self {
         let mut host = Self::new(disk);
         host.queue.clear();
-        host.queue.push_back(Incoming::Launch {
+        host.say(Incoming::Launch {
             memory_bytes: 64 << 20,
             administrator: name.into(),
             authority: Vec::new().into(),
@@ -119,22 +151,22 @@ impl Host {
     }
 
     /// Connects a client, without carrying a message yet.
-    pub(crate) fn announce(&mut self, number: u32, identity: &str) -> ConnectionId {
+    pub(crate) fn announce(&mut self, number: u64, identity: &str) -> ConnectionId {
         let connection = ConnectionId(number);
-        self.queue.push_back(Incoming::Connected(connection));
+        self.say(Incoming::Connected { connection, seconds: 0 });
         self.clients.insert(connection, Plain::default());
-        self.queue.push_back(Incoming::FromClient { connection, bytes: Blob(Plain::greet(identity)) });
+        self.say(Incoming::FromClient { connection, bytes: Blob(Plain::greet(identity)) });
         connection
     }
 
-    pub(crate) fn connect(&mut self, number: u32, identity: &str) -> ConnectionId {
+    pub(crate) fn connect(&mut self, number: u64, identity: &str) -> ConnectionId {
         let connection = self.announce(number, identity);
         self.run().unwrap();
         connection
     }
 
     pub(crate) fn say(&mut self, incoming: Incoming) {
-        self.queue.push_back(incoming);
+        self.queue.push_back((incoming, To::Nothing));
     }
 
     /// Sends a request; its number.
@@ -142,12 +174,13 @@ impl Host {
         self.number += 1;
         let ask = Ask { number: self.number, request }.encode();
         let bytes = Blob(self.clients.get_mut(&connection).unwrap().wrap(&ask));
-        self.queue.push_back(Incoming::FromClient { connection, bytes });
+        self.say(Incoming::FromClient { connection, bytes });
         self.number
     }
 
+    /// The next answer to a request that has come: to a search there may be several.
     pub(crate) fn answer(&mut self, connection: ConnectionId, number: u64) -> Option<Reply> {
-        self.answers.remove(&(connection, number))
+        self.answers.get_mut(&(connection, number))?.pop_front()
     }
 
     pub(crate) fn try_call(
@@ -188,22 +221,17 @@ impl Host {
 
     /// All pages of a search.
     pub(crate) fn search(&mut self, connection: ConnectionId, search: Search) -> Result<Vec<Page>, Refused> {
-        let mut pages = Vec::new();
-        let mut reply = self.call(connection, Request::Search(search));
-        loop {
-            match reply {
-                Reply::Found(page) => {
-                    let cursor = page.cursor();
-                    pages.push(page);
-                    if cursor == 0 {
-                        return Ok(pages);
-                    }
-                    reply = self.call(connection, Request::More(cursor));
-                }
+        let mut pages: Vec<Page> = Vec::new();
+        let number = self.send(connection, Request::Search(search));
+        self.run().unwrap();
+        while !pages.last().is_some_and(Page::is_last) {
+            match self.answer(connection, number).expect("an answer") {
+                Reply::Found(page) => pages.push(page),
                 Reply::Refused(refused) => return Err(refused),
                 other => panic!("{other:?}"),
             }
         }
+        Ok(pages)
     }
 
     /// Carries messages until nothing is left.
@@ -214,9 +242,9 @@ impl Host {
 
     /// Carries one message of those that wait; whether there was one.
     pub(crate) fn step(&mut self) -> Result<bool, Fault> {
-        let Some(incoming) = self.queue.pop_front() else { return Ok(false) };
+        let Some((incoming, to)) = self.queue.pop_front() else { return Ok(false) };
         let said = match &mut self.lie {
-            Some(lie) => lie(incoming),
+            Some(lie) => lie(incoming, to),
             None => vec![incoming],
         };
         for incoming in said {
@@ -238,15 +266,13 @@ impl Host {
     fn take(&mut self, message: Outgoing) {
         self.shape.push((kind(&message), encoded_bytes(&message)));
         Outgoing::decode(&encode(&message)).unwrap();
-        let answer = match message {
+        let (ask, to, bytes) = match message {
             Outgoing::Ready => return self.is_ready = true,
             Outgoing::Opened(_) => return,
-            Outgoing::ToClient { connection, bytes } => {
-                if let Some(channel) = self.clients.get_mut(&connection) {
-                    let answer = Answer::decode(channel.unwrap(bytes.as_slice()).unwrap()).unwrap();
-                    self.answers.insert((connection, answer.number), answer.reply);
-                }
-                return;
+            Outgoing::ToClient { connection, bytes } => return self.deliver(connection, &bytes),
+            Outgoing::Part { ask, connection, bytes } => {
+                self.deliver(connection, &bytes);
+                (ask, To::Part, None)
             }
             Outgoing::Close(connection) => {
                 self.closed.push(connection);
@@ -258,7 +284,7 @@ impl Host {
                 self.gets.push(labels.to_vec());
                 let entry = |label| self.disk.entries.get(label).copied().unwrap_or([0; SEALED_BYTES]);
                 let entries: Vec<[u8; SEALED_BYTES]> = labels.iter().map(entry).collect();
-                Incoming::Entries { ask, entries: Blob(entries.as_flattened().to_vec()) }
+                (ask, To::Get, Some(Blob(entries.as_flattened().to_vec())))
             }
             Outgoing::Put { ask, entries } => {
                 self.puts.push(Vec::new());
@@ -268,41 +294,46 @@ impl Host {
                     let before = self.disk.entries.insert(*label, sealed.try_into().unwrap());
                     assert!(before.is_none_or(|before| before == *sealed), "one content a label");
                 }
-                Incoming::Done(ask)
+                (ask, To::Do, None)
             }
             Outgoing::Remove { ask, labels } => {
                 for label in labels.as_slice().as_chunks::<LABEL_BYTES>().0 {
                     self.disk.entries.remove(label);
                 }
-                Incoming::Done(ask)
+                (ask, To::Do, None)
             }
             Outgoing::Save { ask, name, state } => {
                 self.disk.state.insert(name, state.0);
-                Incoming::Done(ask)
+                (ask, To::Do, None)
             }
-            Outgoing::Load { ask, name } => {
-                Incoming::Loaded { ask, state: self.disk.state.get(&name).cloned().map(Blob) }
-            }
+            Outgoing::Load { ask, name } => (ask, To::Load, self.disk.state.get(&name).cloned().map(Blob)),
             Outgoing::Forget { ask, until } => {
                 self.disk.state.retain(|name, _| match name {
                     StateName::Head => true,
                     StateName::Log(number) => *number > until,
                     StateName::Checkpoint { generation, .. } => *generation >= until,
                 });
-                Incoming::Done(ask)
+                (ask, To::Do, None)
             }
-            Outgoing::ReadCounter(ask) => Incoming::Counter { ask, value: self.disk.counter },
+            Outgoing::ReadCounter(ask) => (ask, To::Count, counter_value(self.disk.counter)),
             Outgoing::RaiseCounter { ask, from, to } => {
                 let value = self.disk.counter;
                 assert!(to > from, "it only grows");
                 if value == from {
                     self.disk.counter = to;
                 }
-                Incoming::Counter { ask, value }
+                (ask, To::Count, counter_value(value))
             }
             Outgoing::Attest { .. } => panic!("nothing is attested on plain channels"),
-            Outgoing::Again => Incoming::Again,
+            Outgoing::Again => return self.say(Incoming::Again),
         };
-        self.queue.push_back(answer);
+        self.queue.push_back((Incoming::Answer { ask, bytes }, to));
+    }
+
+    fn deliver(&mut self, connection: ConnectionId, bytes: &Blob) {
+        if let Some(channel) = self.clients.get_mut(&connection) {
+            let answer = Answer::decode(channel.unwrap(bytes.as_slice()).unwrap()).unwrap();
+            self.answers.entry((connection, answer.number)).or_default().push_back(answer.reply);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A host that lies once, at each of its messages and in each way: it is caught, and never is a result wrong.
 
-use super::host::{ADMINISTRATOR, Disk, Host, Lie};
+use super::host::{ADMINISTRATOR, Disk, Host, Lie, To};
 use arras_iee::Fault;
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ENTRY_BYTES, Incoming, SEALED_BYTES, StateName};
@@ -21,9 +21,11 @@ enum Way {
     Repeat,
     Truncate,
     Missing,
+    Nothing,
 }
 
-const WAYS: [Way; 6] = [Way::Alter, Way::Swap, Way::Drop, Way::Repeat, Way::Truncate, Way::Missing];
+const WAYS: [Way; 7] =
+    [Way::Alter, Way::Swap, Way::Drop, Way::Repeat, Way::Truncate, Way::Missing, Way::Nothing];
 
 /// What a step of the session came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,55 +38,51 @@ enum Outcome {
 }
 
 /// The message in this way, if it is a lie.
-fn lie(way: Way, honest: &Incoming) -> Option<Vec<Incoming>> {
+fn lie(way: Way, honest: &Incoming, to: To) -> Option<Vec<Incoming>> {
     let flipped = |bytes: &Blob| {
         let mut bytes = bytes.0.clone();
         *bytes.first_mut()? ^= 1;
         Some(Blob(bytes))
     };
     let cut = |bytes: &Blob, by: usize| Some(Blob(bytes.0.get(..bytes.len().checked_sub(by)?)?.to_vec()));
+    let answer = |ask, bytes| Incoming::Answer { ask, bytes: Some(bytes) };
     let message = match (way, honest.clone()) {
         (Way::Drop, _) => return Some(Vec::new()),
         (Way::Repeat, message) => return Some(vec![message.clone(), message]),
-        (Way::Alter, Incoming::Entries { ask, entries }) => {
-            Incoming::Entries { ask, entries: flipped(&entries)? }
+        (Way::Alter, Incoming::Answer { ask, bytes: Some(bytes) }) => answer(ask, flipped(&bytes)?),
+        (Way::Alter, Incoming::Answer { ask, bytes: None }) if to == To::Load => {
+            answer(ask, Blob(vec![1; 100]))
         }
-        (Way::Alter, Incoming::Loaded { ask, state: Some(state) }) => {
-            Incoming::Loaded { ask, state: Some(flipped(&state)?) }
+        (Way::Alter, Incoming::Answer { ask, bytes: None }) => {
+            Incoming::Answer { ask: AskId(ask.0 + 1000), bytes: None }
         }
-        (Way::Alter, Incoming::Loaded { ask, state: None }) => {
-            Incoming::Loaded { ask, state: Some(Blob(vec![1; 100])) }
-        }
-        (Way::Alter, Incoming::Counter { ask, value }) => Incoming::Counter { ask, value: value + 7 },
-        (Way::Alter, Incoming::Done(ask)) => Incoming::Done(AskId(ask.0 + 1000)),
         // The first bytes are the sequence number: what a plain channel does not protect is not altered.
         (Way::Alter, Incoming::FromClient { connection, bytes }) => {
             Incoming::FromClient { connection, bytes: flipped(&bytes)? }
         }
-        (Way::Swap, Incoming::Entries { ask, entries }) => {
+        (Way::Swap, Incoming::Answer { ask, bytes: Some(entries) }) if to == To::Get => {
             let mut swapped = entries.0;
             if swapped.len() < 2 * SEALED_BYTES {
                 return None;
             }
             swapped.rotate_left(SEALED_BYTES);
-            Incoming::Entries { ask, entries: Blob(swapped) }
+            answer(ask, Blob(swapped))
         }
-        (Way::Truncate, Incoming::Entries { ask, entries }) => {
-            Incoming::Entries { ask, entries: cut(&entries, SEALED_BYTES)? }
-        }
-        (Way::Truncate, Incoming::Loaded { ask, state: Some(state) }) => {
-            Incoming::Loaded { ask, state: Some(cut(&state, 1)?) }
+        (Way::Truncate, Incoming::Answer { ask, bytes: Some(bytes) }) => {
+            answer(ask, cut(&bytes, if to == To::Get { SEALED_BYTES } else { 1 })?)
         }
         (Way::Truncate, Incoming::FromClient { connection, bytes }) => {
             Incoming::FromClient { connection, bytes: Blob(bytes.0.get(..7)?.to_vec()) }
         }
-        (Way::Missing, Incoming::Entries { ask, entries }) => {
-            Incoming::Entries { ask, entries: Blob(vec![0; entries.len()]) }
+        (Way::Missing, Incoming::Answer { ask, bytes: Some(entries) }) if to == To::Get => {
+            answer(ask, Blob(vec![0; entries.len()]))
         }
-        (Way::Missing, Incoming::Loaded { ask, state: Some(_) }) => Incoming::Loaded { ask, state: None },
-        (Way::Missing, Incoming::Counter { ask, value }) if value > 0 => {
-            Incoming::Counter { ask, value: value - 1 }
+        (Way::Missing, Incoming::Answer { ask, bytes: Some(value) }) if to == To::Count && value.0[0] > 0 => {
+            let mut before = value;
+            before.0[0] -= 1;
+            answer(ask, before)
         }
+        (Way::Nothing, Incoming::Answer { ask, bytes: Some(_) }) => Incoming::Answer { ask, bytes: None },
         _ => return None,
     };
     Some(vec![message])
@@ -98,7 +96,7 @@ fn session(tell: &Rc<RefCell<Lie>>, without: u32, counters_max: usize) -> Vec<Ou
     for life in 0..2 {
         let mut host = Host::with_counters(std::mem::take(&mut disk), counters_max);
         let tell = Rc::clone(tell);
-        host.lie = Some(Box::new(move |incoming| (tell.borrow_mut())(incoming)));
+        host.lie = Some(Box::new(move |incoming, to| (tell.borrow_mut())(incoming, to)));
         for request in requests(life) {
             if without >> outcomes.len() & 1 == 1 {
                 outcomes.push(Outcome::Nothing);
@@ -148,9 +146,9 @@ fn requests(life: usize) -> Vec<Request> {
 fn liar(way: Way, at: usize) -> (Lie, Rc<RefCell<Option<Incoming>>>) {
     let lied = Rc::new(RefCell::new(None));
     let (kept, mut number) = (Rc::clone(&lied), 0);
-    let liar = move |incoming: Incoming| {
+    let liar = move |incoming: Incoming, to: To| {
         number += 1;
-        match (number == at + 1).then(|| lie(way, &incoming)).flatten() {
+        match (number == at + 1).then(|| lie(way, &incoming, to)).flatten() {
             Some(lie) => {
                 *kept.borrow_mut() = Some(incoming);
                 lie
@@ -167,7 +165,7 @@ fn possible(steps: usize, counters_max: usize) -> Vec<Vec<Outcome>> {
     let changes = [0, 1, 3, 4, 7];
     for subset in 0..1 << changes.len() {
         let without = changes.iter().zip(0..).map(|(step, bit)| (subset >> bit & 1) << step).sum();
-        let honest: Lie = Box::new(|incoming| vec![incoming]);
+        let honest: Lie = Box::new(|incoming, _| vec![incoming]);
         let outcomes = session(&Rc::new(RefCell::new(honest)), without, counters_max);
         possible.iter_mut().zip(outcomes).for_each(|(possible, outcome)| possible.push(outcome));
     }
@@ -197,7 +195,7 @@ fn every_lie_is_caught_where_counters_are_spilled() {
 fn every_lie_is_caught(counters_max: usize) {
     let count = Rc::new(RefCell::new(0));
     let counted = Rc::clone(&count);
-    let honest: Lie = Box::new(move |incoming| {
+    let honest: Lie = Box::new(move |incoming, _| {
         *counted.borrow_mut() += 1;
         vec![incoming]
     });
@@ -229,7 +227,8 @@ fn every_lie_is_caught(counters_max: usize) {
         caught.extend(named);
     }
     assert!(told > 150, "{told}");
-    let names = "Missing Altered Length Unasked StateAltered StateSetBack Forked Closed OutOfTurn";
+    let names =
+        "Missing Altered Length Unasked StateAltered StateEarlier StateSetBack Forked Closed OutOfTurn";
     for name in names.split(' ') {
         assert!(caught.contains(name), "{name} in {caught:?}");
     }

@@ -9,6 +9,7 @@ mod forks;
 mod host;
 mod liar;
 mod model;
+mod pages;
 mod random_twins;
 mod spill;
 mod together;

@@ -1,10 +1,10 @@
 //! Counters beyond the tables: what the host sees of them, and one that gives what is old, another's or nothing.
 
-use super::host::{ADMINISTRATOR, Disk, Host};
+use super::host::{ADMINISTRATOR, Disk, Host, To, without};
 use arras_iee::Fault;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::{shuffle, uniform};
-use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, StateName};
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
 use arras_schemes::bisen::query::{PhraseWord, Search, Step};
 use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, PAIRS_MAX, Update};
@@ -192,10 +192,7 @@ fn what_has_no_room_for_more_is_still_compacted() {
 fn searches_that_wait_for_a_reading_count_with_their_formulas() {
     let (host, _) = filled(40);
     let mut host = Host::with_memory(host.disk, 16 << 20).start();
-    host.lie = Some(Box::new(|incoming| match incoming {
-        Incoming::Loaded { .. } => Vec::new(),
-        other => vec![other],
-    }));
+    host.lie = without(To::Load);
     let phrase = || Step::Phrase((0..32).map(|at| PhraseWord(at, at)).collect());
     let mut formula = vec![phrase()];
     (1..512).for_each(|_| formula.extend([phrase(), Step::Or]));
@@ -222,10 +219,7 @@ fn searches_that_wait_for_a_reading_count_with_all_that_may_be_found() {
     assert!(spills > 40, "{spills}");
     assert_eq!(found(&mut host, ada, word(0)), Ok(250));
     let mut host = Host::with_memory(host.disk, 16 << 20).start();
-    host.lie = Some(Box::new(|incoming| match incoming {
-        Incoming::Loaded { .. } => Vec::new(),
-        other => vec![other],
-    }));
+    host.lie = without(To::Load);
     let search = any_of((0..256).map(word).collect());
     let mut taken = 0;
     for number in 1..=128 {

@@ -1,6 +1,6 @@
 //! A search under way beside changes: it sees the moment at which it began, and nothing is removed under it.
 
-use super::host::{ADMINISTRATOR, Disk, Host};
+use super::host::{ADMINISTRATOR, Disk, Host, To, keeping};
 use arras_protocol::iee::{ConnectionId, Incoming};
 use arras_schemes::bisen::message::{Groups, PAGE_HITS, Reply, Request, Rights};
 use arras_schemes::bisen::query::{Search, Step};
@@ -47,15 +47,8 @@ fn found(reply: &Reply) -> BTreeSet<u8> {
 
 /// Begins a search of which the answers are kept back until `released`.
 fn held(host: &mut Host, client: ConnectionId, formula: Vec<Step>) -> (u64, Rc<RefCell<Vec<Incoming>>>) {
-    let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
-    let keep = Rc::clone(&kept);
-    host.lie = Some(Box::new(move |incoming| match incoming {
-        Incoming::Entries { .. } => {
-            keep.borrow_mut().push(incoming);
-            Vec::new()
-        }
-        other => vec![other],
-    }));
+    let (lie, kept) = keeping(To::Get);
+    host.lie = lie;
     let search = Search { keywords: WORDS.to_vec(), formula, ..Search::new(0) };
     let number = host.send(client, Request::Search(search));
     host.run().unwrap();
@@ -145,18 +138,22 @@ fn a_page_taken_later_has_what_was_replaced_since_and_not_what_was_removed() {
         assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
     }
     let search = Search { keywords: WORDS.to_vec(), formula: vec![Step::All], ..Search::new(0) };
-    let Reply::Found(first) = host.call(other, Request::Search(search)) else { panic!("no page") };
+    let (lie, taking) = keeping(To::Part);
+    host.lie = lie;
+    let number = host.send(other, Request::Search(search));
+    host.run().unwrap();
+    let Some(Reply::Found(first)) = host.answer(other, number) else { panic!("no page") };
     let mut names: Vec<_> = first.hits().map(|hit| hit.name).collect();
     let (last, before) = (name(many - 1), name(many - 2));
     let mut update = Update::new(0);
     update.document(DocumentAction::NewPublished, last, Facts::default()).unwrap();
     update.document(DocumentAction::Retire, before, Facts::default()).unwrap();
     assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
-    let mut cursor = first.cursor();
-    while cursor != 0 {
-        let Reply::Found(page) = host.call(other, Request::More(cursor)) else { panic!("no page") };
+    host.lie = None;
+    taking.take().into_iter().for_each(|incoming| host.say(incoming));
+    host.run().unwrap();
+    while let Some(Reply::Found(page)) = host.answer(other, number) {
         names.extend(page.hits().map(|hit| hit.name));
-        cursor = page.cursor();
     }
     assert!(names.contains(&last) && !names.contains(&before));
     assert_eq!(names.len(), many as usize + 20 - 1);
@@ -173,12 +170,12 @@ fn entries_stay_until_the_searches_that_want_them_have_ended() {
     let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
     let keep = Rc::clone(&kept);
     let mut first = true;
-    host.lie = Some(Box::new(move |incoming| match incoming {
-        Incoming::Entries { .. } if std::mem::take(&mut first) => {
+    host.lie = Some(Box::new(move |incoming, to| {
+        if to == To::Get && std::mem::take(&mut first) {
             keep.borrow_mut().push(incoming);
-            Vec::new()
+            return Vec::new();
         }
-        other => vec![other],
+        vec![incoming]
     }));
     host.run().unwrap();
     let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };

@@ -1,9 +1,9 @@
 //! What waits for its turn is counted, whatever it is.
 
-use super::host::{ADMINISTRATOR, Disk, Host};
+use super::host::{ADMINISTRATOR, Disk, Host, To, without};
 use arras_protocol::Blob;
 use arras_protocol::codec::encoded_bytes;
-use arras_protocol::iee::{CLIENT_REQUESTS_MAX, Incoming};
+use arras_protocol::iee::CLIENT_REQUESTS_MAX;
 use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Settings};
 use arras_schemes::bisen::query::Padding;
 
@@ -28,10 +28,7 @@ fn changes_that_wait_count_with_all_that_is_in_them() {
     for request in long() {
         let mut host = Host::with_memory(Disk::default(), MEMORY_BYTES).start();
         let ada = host.connect(1, ADMINISTRATOR);
-        host.lie = Some(Box::new(|incoming| match incoming {
-            Incoming::Done(_) => Vec::new(),
-            other => vec![other],
-        }));
+        host.lie = without(To::Do);
         // It is under way for as long as the host says nothing.
         assert_eq!(host.try_call(ada, Request::Revoke("bob".into())), Ok(None));
         let (mut taken, mut refused) = (0, 0);

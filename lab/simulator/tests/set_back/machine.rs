@@ -4,10 +4,10 @@ use arras_iee::{Channels, Iee};
 use arras_keys::Key;
 use arras_protocol::Blob;
 use arras_protocol::iee::{
-    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName,
+    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName, counter_value,
 };
 use arras_schemes::bisen::channel::{ClientChannel, Plain};
-use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
+use arras_schemes::bisen::message::{Answer, Ask, Reply, Request, Whole};
 use arras_search::service::Unreachable;
 use arras_service::ServiceError;
 use arras_text::talk::{Conversation, Host, Saying, unreachable};
@@ -40,7 +40,7 @@ struct Running {
     disk: Disk,
     /// Counts enclaves: a connection ends with the one that it was opened to.
     run: u64,
-    next: u32,
+    next: u64,
     inbox: HashMap<ConnectionId, VecDeque<Vec<u8>>>,
     fates: VecDeque<Fate>,
     held: Vec<(u64, ConnectionId, Vec<u8>)>,
@@ -174,18 +174,18 @@ impl Running {
 
     fn take(&mut self, message: Outgoing) -> Option<Incoming> {
         let entry = |disk: &Disk, label| disk.entries.get(label).copied().unwrap_or([0; SEALED_BYTES]);
-        Some(match message {
+        let (ask, bytes) = match message {
             Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) | Outgoing::Attest { .. } => {
                 return None;
             }
-            Outgoing::ToClient { connection, bytes } => {
+            Outgoing::ToClient { connection, bytes } | Outgoing::Part { connection, bytes, .. } => {
                 self.inbox.entry(connection).or_default().push_back(bytes.0);
                 return None;
             }
             Outgoing::Get { ask, labels } => {
                 let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
                 let entries: Vec<_> = labels.iter().map(|label| entry(&self.disk, label)).collect();
-                Incoming::Entries { ask, entries: Blob(entries.as_flattened().to_vec()) }
+                (ask, Some(Blob(entries.as_flattened().to_vec())))
             }
             Outgoing::Put { ask, entries } => {
                 for entry in entries.as_slice().as_chunks::<ENTRY_BYTES>().0 {
@@ -193,32 +193,31 @@ impl Running {
                     self.disk.entries.insert(*label, sealed.try_into().unwrap());
                     self.puts += 1;
                 }
-                Incoming::Done(ask)
+                (ask, None)
             }
             Outgoing::Remove { ask, labels } => {
                 for label in labels.as_slice().as_chunks::<LABEL_BYTES>().0 {
                     self.disk.entries.remove(label);
                 }
-                Incoming::Done(ask)
+                (ask, None)
             }
             Outgoing::Save { ask, name, state } => {
                 self.disk.state.insert(name, state.0);
-                Incoming::Done(ask)
+                (ask, None)
             }
-            Outgoing::Load { ask, name } => {
-                Incoming::Loaded { ask, state: self.disk.state.get(&name).cloned().map(Blob) }
-            }
-            Outgoing::Forget { ask, .. } => Incoming::Done(ask),
-            Outgoing::ReadCounter(ask) => Incoming::Counter { ask, value: self.disk.counter },
+            Outgoing::Load { ask, name } => (ask, self.disk.state.get(&name).cloned().map(Blob)),
+            Outgoing::Forget { ask, .. } => (ask, None),
+            Outgoing::ReadCounter(ask) => (ask, counter_value(self.disk.counter)),
             Outgoing::RaiseCounter { ask, from, to } => {
                 let value = self.disk.counter;
                 if value == from {
                     self.disk.counter = to;
                 }
-                Incoming::Counter { ask, value }
+                (ask, counter_value(value))
             }
-            Outgoing::Again => Incoming::Again,
-        })
+            Outgoing::Again => return Some(Incoming::Again),
+        };
+        Some(Incoming::Answer { ask, bytes })
     }
 }
 
@@ -237,7 +236,7 @@ impl Host for Machine {
             running.next += 1;
             let (connection, mut channel) = (ConnectionId(running.next), Plain::client(ADMINISTRATOR));
             let bytes = Blob(channel.flight());
-            running.say(Incoming::Connected(connection));
+            running.say(Incoming::Connected { connection, seconds: 0 });
             running.say(Incoming::FromClient { connection, bytes });
             let (run, machine) = (running.run, self.clone());
             Ok(Box::new(Talking { machine, run, connection, channel, is_lost: false })
@@ -273,7 +272,8 @@ impl Talking {
         running.say(Incoming::FromClient { connection, bytes: Blob(bytes) });
         let reply = running.inbox.get_mut(&connection).and_then(VecDeque::pop_front);
         let reply = reply.filter(|_| !self.is_lost && running.run == self.run).ok_or_else(lost)?;
-        Ok(Answer::decode(self.channel.unwrap(&reply).unwrap()).unwrap().reply)
+        let answer = Answer::decode(self.channel.unwrap(&reply).unwrap()).unwrap();
+        Ok(Whole::default().take(answer.reply).expect("no more than a page"))
     }
 }
 

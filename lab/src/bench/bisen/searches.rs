@@ -86,17 +86,10 @@ pub(super) fn searched(system: &mut System, search: &Search, rounds: usize) -> R
     let mut matches = 0;
     for round in 0..=rounds {
         let before = system.shares()?;
-        let mut request = Request::Search(search.clone());
-        loop {
-            let Reply::Found(page) = system.ask(request)? else {
-                return Err(arras_search::service::ServiceError::Reply.into());
-            };
-            matches = page.matches();
-            request = Request::More(page.cursor());
-            if page.cursor() == 0 {
-                break;
-            }
-        }
+        let Reply::Found(page) = system.ask(Request::Search(search.clone()))? else {
+            return Err(arras_search::service::ServiceError::Reply.into());
+        };
+        matches = page.matches();
         if round > 0 {
             all.push(system.shares()? - before);
         }

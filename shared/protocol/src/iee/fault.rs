@@ -9,7 +9,7 @@ pub enum Fault {
     /// A message that does not decode, or is longer than its bound.
     #[error("the host sent what is not a message")]
     Malformed = 16,
-    /// An answer to nothing that was asked, a second answer, or one of another kind.
+    /// An answer to nothing that was asked, a second answer, or no value where one was asked for.
     #[error("the host answered what was not asked, or twice, or something else")]
     Unasked,
     /// A message that has no place here: a second launch, a connection that is open or is not.
@@ -39,8 +39,10 @@ pub enum Fault {
     /// The enclave has ended before.
     #[error("the enclave has ended")]
     Ended,
-    /// The state was sealed by an earlier build, in a format that this one does not read.
-    #[error("the sealed state is of an earlier build: begin with an empty one, and index again")]
+    /// The state is in no format that this build reads: another build sealed it, or it was altered where it says that.
+    #[error(
+        "the sealed state is not in this build's format: begin with an empty one, and index again, if another build made it"
+    )]
     StateEarlier,
 }
 

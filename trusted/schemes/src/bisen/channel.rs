@@ -74,13 +74,10 @@ pub trait EnclaveChannel: Send {
     /// What is in one message of the host; none if the channel is of no more use.
     fn receive(&mut self, bytes: &[u8]) -> Option<Said>;
 
-    /// Says whether a client is taken, where channels can say it.
-    fn admit(&mut self, admission: u8) -> Vec<u8>;
+    /// Says a message; the first is whether the client is taken.
+    fn send(&mut self, message: &[u8]);
 
-    /// A message as it is sent.
-    fn wrap(&mut self, message: &[u8]) -> Vec<u8>;
-
-    /// What the channel itself has to say: of the handshake, or why it ends.
+    /// What is to be sent of what was said, and what the channel itself has to say: of the handshake, or why it ends.
     fn pending(&mut self) -> Vec<u8>;
 }
 

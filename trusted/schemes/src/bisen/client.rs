@@ -5,11 +5,11 @@ mod channel;
 mod formulas;
 mod texts;
 
-pub use bounds::{DOCUMENTS_MAX, PAIRS_MAX};
+pub use bounds::{DEPTH_MAX, DOCUMENTS_MAX, FILTERS_MAX, KEYWORDS_MAX, PAIRS_MAX};
 pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 
-use super::message::{Answer, Ask, Group, Groups, Hit, Opened, Page, decode, encode};
+use super::message::{Answer, Ask, Group, Groups, Hit, Opened, Page, Reply, decode, encode};
 use super::query::{Attribute, Filter, Padding, Ranking, Search};
 use super::update::{
     DocumentAction, DocumentChange, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata, NOWHERE,
@@ -217,16 +217,30 @@ impl Page {
         self.matches
     }
 
-    /// For the next page: [`super::message::Request::More`] until this is 0, also after a page without a result, as how many pages there
-    /// are follows from the padding.
+    /// Whether no other comes behind it. How many there are follows from the padding: there are such without a result.
     #[must_use]
-    pub fn cursor(&self) -> u64 {
-        self.cursor
+    pub fn is_last(&self) -> bool {
+        self.is_last
     }
 
     /// The results, best first if they are ranked.
     pub fn hits(&self) -> impl Iterator<Item = Hit> {
         self.slots.iter().copied().take(self.real as usize)
+    }
+}
+
+/// A reply that comes in pages, as one.
+#[derive(Debug, Default)]
+pub struct Whole(Vec<Hit>);
+
+impl Whole {
+    /// Takes what came; the reply, once all of it is there: to a search all results in one page.
+    #[must_use]
+    pub fn take(&mut self, reply: Reply) -> Option<Reply> {
+        let Reply::Found(page) = reply else { return Some(reply) };
+        self.0.extend(page.hits());
+        let hits = || std::mem::take(&mut self.0);
+        page.is_last.then(hits).map(|hits| Reply::Found(Page::new(hits, 0, page.matches, true)))
     }
 }
 

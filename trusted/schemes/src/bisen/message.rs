@@ -1,12 +1,14 @@
 //! What goes through the channel: numbered requests, and one reply to each.
 //!
 //! A client may have [`arras_protocol::iee::CLIENT_REQUESTS_MAX`] requests under way; replies come in whatever order they are ready, under the
-//! request's number. Every reply is bounded ([`PAGE_HITS`]): who wants more asks again.
+//! request's number. The reply to a search comes in pages ([`PAGE_HITS`]), each a message of its own, and the next when the one before was taken.
 //!
 //! *Lengths.* Updates show how many documents and pairs they have; searches the class of their numbers of keywords and steps;
 //! pages how many slots they have, which follows from the padding; everything else has the length of its class, in steps
 //! of [`STEP_BYTES`].
 
+#[cfg(feature = "bisen-client")]
+pub use super::client::Whole;
 use super::query::{Padding, Search};
 use super::update::{Fence, Update};
 use super::{DocumentName, Salt};
@@ -79,10 +81,8 @@ pub enum Request {
     Open(String),
     /// Changes one: [`Reply::Updated`] when it is durable and visible.
     Update(Update),
-    /// Searches one: [`Reply::Found`].
+    /// Searches one: [`Reply::Found`], as often as there are pages.
     Search(Search),
-    /// The next page of a search, by the cursor in the page before: [`Reply::Found`].
-    More(u64),
     /// Writes what is left of keywords' entries anew where additions were deleted or their documents retired: [`Reply::Compacted`] after one
     /// round. Again, from where it came to, until that is `None`.
     Compact {
@@ -147,20 +147,19 @@ pub struct Page {
     #[serde(with = "le")]
     pub(super) matches: u32,
     #[serde(with = "le")]
-    pub(super) cursor: u64,
-    #[serde(with = "le")]
     pub(super) real: u32,
     /// Those that are real, and others.
     pub(super) slots: Vec<Hit>,
+    pub(super) is_last: bool,
 }
 
 impl Page {
-    /// A page of so many slots, at least as many as there are hits.
+    /// A page of so many slots, at least as many as there are hits; whether it is the last.
     #[must_use]
-    pub fn new(mut hits: Vec<Hit>, slots: usize, matches: u32, cursor: u64) -> Self {
+    pub fn new(mut hits: Vec<Hit>, slots: usize, matches: u32, is_last: bool) -> Self {
         let real = hits.len();
         hits.resize(slots.max(real), Hit::default());
-        Self { matches, cursor, real: real as u32, slots: hits }
+        Self { matches, real: real as u32, slots: hits, is_last }
     }
 }
 
@@ -171,7 +170,7 @@ pub enum Reply {
     Opened(Opened),
     /// To [`Request::Update`]: the collection is at its fence's revision.
     Updated,
-    /// To [`Request::Search`] and [`Request::More`].
+    /// To [`Request::Search`]: a page, and behind it the others or a refusal.
     Found(Page),
     /// To [`Request::Compact`]: where to go on; entries read, and entries removed for good.
     Compacted {
@@ -204,8 +203,6 @@ pub enum Refused {
     OtherSettings,
     /// The change's fence supposes another revision than the collection is at: this one.
     Stale(u128),
-    /// The cursor is not there: read to its end, closed, or given up for another search's memory.
-    Cursor,
     /// The enclave's memory does not hold what the request needs, whatever else is under way.
     Memory {
         /// What it needs.

@@ -6,22 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 #[cfg(feature = "bisen-client")]
-pub use super::client::{Malformed, MalformedWhy};
-
-/// Most different keywords in a search.
-pub const KEYWORDS_MAX: usize = 256;
+pub use super::client::{DEPTH_MAX, FILTERS_MAX, KEYWORDS_MAX, Malformed, MalformedWhy};
 
 /// Most steps in a formula.
 pub const STEPS_MAX: usize = 1024;
 
-/// Most operands that wait at once while a formula is evaluated: how deep it may be nested.
-pub const DEPTH_MAX: usize = 32;
-
 /// Most words in a phrase.
 pub const PHRASE_MAX: usize = 32;
-
-/// Most filters in a search.
-pub const FILTERS_MAX: usize = 16;
 
 /// Most results of a ranked search.
 pub const TOP_MAX: u32 = 10_000;
@@ -103,10 +94,7 @@ impl Padding {
     /// Whether it asks for a number that can be had.
     #[must_use]
     pub fn is_bounded(self) -> bool {
-        match self {
-            Self::None | Self::PowerOfTwo => true,
-            Self::Fixed(slots) => (1..=PADDED_MAX).contains(&slots),
-        }
+        !matches!(self, Self::Fixed(slots) if !(1..=PADDED_MAX).contains(&slots))
     }
 
     /// To how many slots `count` results are filled up.
@@ -151,24 +139,20 @@ impl Search {
     /// clients find out themselves.
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
-        let is_short = |step: &Step| !matches!(step, Step::Phrase(words) if words.len() > PHRASE_MAX);
-        let fits = self.formula.len() <= STEPS_MAX
-            && self.formula.iter().all(is_short)
-            && self.keywords.len() <= KEYWORDS_MAX
-            && self.keywords.iter().collect::<HashSet<_>>().len() == self.keywords.len()
-            && self.filters.len() <= FILTERS_MAX
-            && self.padding.is_bounded();
-        let (mut waiting, mut depth) = (0, 0);
+        let (mut waiting, mut depth) = (0_usize, 0);
         for step in &self.formula {
-            let (taken, left) = match step {
-                Step::Keyword(_) | Step::Phrase(_) | Step::All => (0, 1),
-                Step::Not => (1, 1),
-                Step::And | Step::Or => (2, 1),
+            let taken = match step {
+                Step::Phrase(words) if words.len() > PHRASE_MAX => return None,
+                Step::Keyword(_) | Step::Phrase(_) | Step::All => 0,
+                Step::Not => 1,
+                Step::And | Step::Or => 2,
             };
-            waiting = usize::checked_sub(waiting, taken)? + left;
+            waiting = waiting.checked_sub(taken)? + 1;
             depth = depth.max(waiting);
         }
-        (fits && waiting == 1 && depth <= DEPTH_MAX).then_some(depth)
+        let listed: HashSet<_> = self.keywords.iter().collect();
+        let fits = listed.len() == self.keywords.len() && self.formula.len() <= STEPS_MAX;
+        (fits && waiting == 1).then_some(depth)
     }
 }
 

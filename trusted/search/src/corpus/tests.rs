@@ -7,6 +7,7 @@ use crate::oracle::Oracle;
 use crate::profile::Profile;
 use crate::search::{Wanted, request};
 use crate::service::{Collection, ServiceError};
+use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::query::{Padding, Ranking};
 use std::fs;
 use std::io;
@@ -109,11 +110,8 @@ impl Archive {
         let wanted = Wanted { ranking: Ranking::None, top: 0, padding: Padding::None };
         let search =
             request(&condition, collection.opened.collection, &collection.opened.salt, wanted).unwrap();
-        let mut results = collection.search(search).unwrap();
-        let mut hits = Vec::new();
-        while let Some(page) = results.next_page().unwrap() {
-            hits.extend(page.into_iter().map(|hit| hit.name));
-        }
+        let results = collection.search(search).unwrap();
+        let hits: Vec<DocumentName> = results.hits.into_iter().map(|hit| hit.name).collect();
         let places = self.ledger.find(&hits.iter().copied().collect());
         assert_eq!(places.len(), hits.len());
         let root = self.folder.path().canonicalize().unwrap();

@@ -23,12 +23,7 @@ fn asked(query: &str) -> Result<Search, Unanswerable> {
 fn found(collection: &mut Collection<'_, Oracle>, query: &str, wanted: Wanted) -> Vec<Hit> {
     let condition = Condition::new(&parse(query).unwrap(), collection.profile.language).unwrap();
     let search = request(&condition, collection.opened.collection, &collection.opened.salt, wanted).unwrap();
-    let mut results = collection.search(search).unwrap();
-    let mut hits = Vec::new();
-    while let Some(page) = results.next_page().unwrap() {
-        hits.extend(page);
-    }
-    hits
+    collection.search(search).unwrap().hits
 }
 
 /// Puts documents of one text each into a collection.

@@ -8,7 +8,7 @@ use arras_schemes::bisen::query::{Padding, Ranking};
 use arras_search::condition::Condition;
 use arras_search::corpus::Ledger;
 use arras_search::grammar::{QueryError, parse};
-use arras_search::search::{Wanted, request};
+use arras_search::search::{Results, Wanted, request};
 use arras_search::service::Collection;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -94,12 +94,7 @@ impl Searcher<'_> {
         let search = request(&condition, opened.collection, &opened.salt, wanted)?;
         let before = self.host.seen();
         let begun = Instant::now();
-        let mut hits = Vec::new();
-        let mut results = self.collection.search(search)?;
-        while let Some(page) = results.next_page()? {
-            hits.extend(page);
-        }
-        let matches = results.matches;
+        let Results { hits, matches } = self.collection.search(search)?;
         let taken = begun.elapsed();
         let seen = self.host.seen().and_then(|after| Ok(after - before?)).ok();
         let places = self.ledger.find(&hits.iter().map(|hit| hit.name).collect());

@@ -11,6 +11,15 @@ pub const PAIRS_MAX: usize = 32_768;
 /// Most documents in one call.
 pub const DOCUMENTS_MAX: usize = 2048;
 
+/// Most different keywords in a search.
+pub const KEYWORDS_MAX: usize = 256;
+
+/// Most filters in a search.
+pub const FILTERS_MAX: usize = 16;
+
+/// Most operands that wait at once while a formula is evaluated: how deep it may be nested.
+pub const DEPTH_MAX: usize = 32;
+
 /// Most groups that one right names.
 const GROUPS_MAX: usize = 256;
 
@@ -34,7 +43,7 @@ impl Request {
             Self::Revoke(identity) => is_identity(identity),
             Self::RevokeCertificate(serial) => (1..=SERIAL_BYTES_MAX).contains(&serial.len()),
             Self::Update(update) => update.is_bounded(),
-            Self::Search(_) | Self::Compact { .. } | Self::More(_) => true,
+            Self::Search(_) | Self::Compact { .. } => true,
         }
     }
 }

@@ -151,30 +151,32 @@ impl ClientChannel for Plain {
     }
 }
 
-/// The enclave's end: nothing before the client has greeted.
+/// The enclave's end: nothing before the client has greeted. Whether it is taken it is not told.
 #[derive(Default)]
-struct Unprotected(Option<Plain>);
+struct Unprotected {
+    channel: Option<Plain>,
+    is_admitted: bool,
+    pending: Vec<u8>,
+}
 
 impl EnclaveChannel for Unprotected {
     fn receive(&mut self, bytes: &[u8]) -> Option<Said> {
-        if let Some(plain) = &mut self.0 {
+        if let Some(plain) = &mut self.channel {
             return Plain::unwrap(plain, bytes).ok().map(|message| Said::Message(message.to_vec()));
         }
         let name = Plain::greeted(bytes).ok()?;
-        self.0 = Some(Plain::default());
+        self.channel = Some(Plain::default());
         Some(Said::Client(Named { name, serial: Vec::new() }))
     }
 
-    fn admit(&mut self, _admission: u8) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn wrap(&mut self, message: &[u8]) -> Vec<u8> {
-        self.0.as_mut().map(|plain| Plain::wrap(plain, message)).unwrap_or_default()
+    fn send(&mut self, message: &[u8]) {
+        if std::mem::replace(&mut self.is_admitted, true) {
+            self.pending = self.channel.as_mut().map(|plain| Plain::wrap(plain, message)).unwrap_or_default();
+        }
     }
 
     fn pending(&mut self) -> Vec<u8> {
-        Vec::new()
+        std::mem::take(&mut self.pending)
     }
 }
 

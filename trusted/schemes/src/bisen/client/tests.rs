@@ -87,7 +87,7 @@ fn the_longest_update_and_page_fit() {
     assert!(bytes.len() + 64 <= CLIENT_BYTES_MAX, "{}", bytes.len());
     assert_eq!(Ask::decode(&bytes).unwrap(), ask);
     let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
-    let page = Page::new(vec![hit; PAGE_HITS], PAGE_HITS, u32::MAX, 9);
+    let page = Page::new(vec![hit; PAGE_HITS], PAGE_HITS, u32::MAX, true);
     let answer = Answer { number: 1, reply: Reply::Found(page) };
     assert_eq!(Answer::decode(&answer.encode()).unwrap(), answer);
 }
@@ -95,12 +95,12 @@ fn the_longest_update_and_page_fit() {
 #[test]
 fn a_page_s_length_is_that_of_its_slots() {
     let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
-    let encoded = |real: usize, matches, cursor| {
-        let page = Page::new(vec![hit; real], 100, matches, cursor);
-        assert_eq!((page.hits().count(), page.matches(), page.cursor()), (real, matches, cursor));
+    let encoded = |real: usize, matches, is_last| {
+        let page = Page::new(vec![hit; real], 100, matches, is_last);
+        assert_eq!((page.hits().count(), page.matches(), page.is_last()), (real, matches, is_last));
         Answer { number: 3, reply: Reply::Found(page) }.encode().len()
     };
-    assert_eq!(encoded(0, 0, 0), encoded(100, u32::MAX, u64::MAX));
+    assert_eq!(encoded(0, 0, false), encoded(100, u32::MAX, true));
 }
 
 /// What is in a collection, and how often it has changed, shows in no length.

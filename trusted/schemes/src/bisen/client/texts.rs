@@ -26,7 +26,6 @@ impl Display for Refused {
                     "the change supposes another revision of the collection than {revision}, where it is"
                 )
             }
-            Self::Cursor => f.write_str("the search's results are no longer kept"),
             Self::Memory { needed, budget } => {
                 write!(
                     f,
