@@ -1,7 +1,7 @@
 //! What encryption costs an application of PostgreSQL: real processes, PostgreSQL's own settings, its commits on the disk.
 //!
 //! TPC-C and single insertions run through two proxies in front of one PostgreSQL, one with the sensitive columns declared and one
-//! with none; and `pgbench -S` runs directly and through a proxy. Loads that are compared run in turns, a few rounds, and
+//! with none; and `pgbench -S` runs directly and through a proxy, by TCP and by sockets. Loads that are compared run in turns, a few rounds, and
 //! the median counts. TPC-C's tables are analysed before it begins, as those of a database in use are. How much of an encrypted
 //! load goes into rewriting stored encodings (the paper's section VIII, its figure 13) is what PostgreSQL itself says of the
 //! function that does it.
@@ -9,7 +9,7 @@
 mod tpcc;
 
 use super::installation::{Process, ServiceError};
-use crate::private_postgres::{Options, PostgresError, PrivatePostgres};
+use crate::private_postgres::{Options, PostgresError, PrivatePostgres, programs};
 use crate::tpcc::TpccError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -128,13 +128,23 @@ impl Proxy {
         database: &'static str,
         schema: &str,
     ) -> Result<Self, PostgresBenchError> {
+        Self::start_at(executables, ("127.0.0.1:0", &server.uri(database)), database, schema)
+    }
+
+    /// The same with where it listens and what it is in front of.
+    fn start_at(
+        executables: &Path,
+        (listen, upstream): (&str, &str),
+        database: &'static str,
+        schema: &str,
+    ) -> Result<Self, PostgresBenchError> {
         let failed = |source| ServiceError::Process { what: "a temporary directory".into(), source };
         let directory = tempfile::tempdir().map_err(failed)?;
         let schema_path = directory.path().join("tables.toml");
         std::fs::write(&schema_path, schema).map_err(failed)?;
         let mut command = Command::new(executables.join("arras"));
-        command.args(["postgres", "dev", "--listen", "127.0.0.1:0", "--upstream"]);
-        command.arg(server.uri(database)).arg("--schema").arg(schema_path);
+        command.args(["postgres", "dev", "--listen", listen, "--upstream", upstream]);
+        command.arg("--schema").arg(schema_path);
         command.arg("--data-dir").arg(directory.path().join("data")).env_remove("ARRAS_PASSPHRASE");
         Ok(Self { process: Process::start(command)?, database, _directory: directory })
     }
@@ -280,16 +290,18 @@ async fn insertions(
     Ok(figures)
 }
 
+/// Where `pgbench` connects to: an address or a socket's folder, and the port.
+struct Destination {
+    host: String,
+    port: String,
+}
+
 /// `pgbench -S`; transactions a second.
-fn selects(
-    server: &PrivatePostgres,
-    port: &str,
-    database: &str,
-    time: Duration,
-) -> Result<f64, PostgresBenchError> {
+fn selects(to: &Destination, database: &str, time: Duration) -> Result<f64, PostgresBenchError> {
     let failed = |what: &dyn std::fmt::Display| PostgresBenchError::Pgbench(what.to_string());
-    let mut pgbench = server.command("pgbench");
-    pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-p", port, "-n", "-S", "-M", "prepared", "-j", "1"]);
+    // Sockets of the proxy are its own user's.
+    let mut pgbench = Command::new(programs()?.join("pgbench"));
+    pgbench.args(["-h", &to.host, "-U", "postgres", "-p", &to.port, "-n", "-S", "-M", "prepared", "-j", "1"]);
     pgbench.args(["-c", &TERMINALS.to_string(), "-T", &time.as_secs().max(1).to_string(), database]);
     let output = pgbench.output().map_err(|error| failed(&error))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -297,6 +309,7 @@ fn selects(
     rate.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))
 }
 
+/// `pgbench -S` directly and through a proxy, both reached by TCP, then both by sockets.
 async fn pgbench(
     bench: &PostgresBench,
     server: &PrivatePostgres,
@@ -304,39 +317,64 @@ async fn pgbench(
 ) -> Result<Vec<Figure>, PostgresBenchError> {
     make_databases(server, &["selected"]).await?;
     let mut fill = server.command("pgbench");
-    fill.args([
-        "-h",
-        "127.0.0.1",
-        "-U",
-        "postgres",
-        "-p",
-        &server.port().to_string(),
-        "-i",
-        "-q",
-        "-s",
-        "10",
-        "selected",
-    ]);
+    let port = server.port().to_string();
+    fill.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port, "-i", "-q", "-s", "10", "selected"]);
     fill.output().map_err(|error| PostgresBenchError::Pgbench(error.to_string()))?;
+    let loopback = |port: &str| Destination { host: "127.0.0.1".to_owned(), port: port.to_owned() };
     let proxy = Proxy::start(&bench.directory, server, "selected", INSERTED)?;
-    let port = proxy.process.address.rsplit(':').next().unwrap_or_default().to_owned();
+    let proxied = proxy.process.address.rsplit(':').next().unwrap_or_default();
+    let mut figures = compared(
+        [loopback(&port), loopback(proxied)],
+        [
+            "pgbench -S, prepared, direct",
+            "pgbench -S, prepared, through the proxy",
+            "pgbench -S, through the proxy against direct",
+        ],
+        bench,
+        tell,
+    )?;
+    drop(proxy);
+    let socket =
+        |folder: &Path, port: &str| Destination { host: folder.display().to_string(), port: port.to_owned() };
+    let direct = socket(server.socket_folder(), &port);
+    let folder = tempfile::tempdir()
+        .map_err(|source| ServiceError::Process { what: "a temporary directory".into(), source })?;
+    let place = format!("{}:{port}", folder.path().display());
+    let upstream = format!("host={} port={port} user=postgres dbname=selected", direct.host);
+    let _proxy = Proxy::start_at(&bench.directory, (&place, &upstream), "selected", INSERTED)?;
+    figures.extend(compared(
+        [direct, socket(folder.path(), &port)],
+        [
+            "pgbench -S, prepared, direct, by a socket",
+            "pgbench -S, prepared, through the proxy, by sockets",
+            "pgbench -S, by sockets, through the proxy against direct",
+        ],
+        bench,
+        tell,
+    )?);
+    Ok(figures)
+}
+
+/// `pgbench -S` at both in turns: the median of each, and their ratio.
+fn compared(
+    both: [Destination; 2],
+    called: [&'static str; 3],
+    bench: &PostgresBench,
+    tell: &dyn Fn(&str),
+) -> Result<Vec<Figure>, PostgresBenchError> {
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..bench.rounds {
-        for (port, rates) in [server.port().to_string(), port.clone()].iter().zip(&mut rates) {
-            let rate = selects(server, port, "selected", bench.time)?;
-            tell(&format!("pgbench -S at port {port}: {rate:.0} a second"));
+        for ((to, what), rates) in both.iter().zip(called).zip(&mut rates) {
+            let rate = selects(to, "selected", bench.time)?;
+            tell(&format!("{what}: {rate:.0} a second"));
             rates.push(rate);
         }
     }
     let [direct, proxied] = rates.map(median);
+    let [direct_called, proxied_called, ratio_called] = called;
     Ok(vec![
-        figure("pgbench -S, prepared, direct", "transactions/s", direct, Target::None),
-        figure("pgbench -S, prepared, through the proxy", "transactions/s", proxied, Target::None),
-        figure(
-            "pgbench -S, through the proxy against direct",
-            "ratio",
-            proxied / direct,
-            Target::AtLeast(0.6),
-        ),
+        figure(direct_called, "transactions/s", direct, Target::None),
+        figure(proxied_called, "transactions/s", proxied, Target::None),
+        figure(ratio_called, "ratio", proxied / direct, Target::AtLeast(0.6)),
     ])
 }
