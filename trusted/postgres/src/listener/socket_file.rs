@@ -7,9 +7,11 @@
 use super::socket_path;
 use rand::Rng;
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -25,15 +27,20 @@ pub struct SocketFile {
     /// Device and number of the file that was made: another one in its place stays.
     made: (u64, u64),
     lock: PathBuf,
-    _locked: File,
+    locked: File,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity(&there) == self.made) {
+        let is_there =
+            |path: &Path, own| fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == own);
+        if is_there(&self.path, self.made) {
             let _ = fs::remove_file(&self.path);
         }
-        let _ = fs::remove_file(&self.lock);
+        // A PostgreSQL of another user takes the lock of a process that it may not send signals to.
+        if self.locked.metadata().is_ok_and(|own| is_there(&self.lock, identity(&own))) {
+            let _ = fs::remove_file(&self.lock);
+        }
     }
 }
 
@@ -56,11 +63,13 @@ impl SocketFile {
         port: u16,
         mode: Option<u32>,
     ) -> io::Result<(UnixListener, Self)> {
+        let path = socket_path(folder, port);
+        // It is made by a shorter path than clients connect to.
+        SocketAddr::from_pathname(&path)?;
         match DirBuilder::new().mode(OWN_FOLDER).create(folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let path = socket_path(folder, port);
         let lock = folder.join(format!(".s.PGSQL.{port}.lock"));
         let mut locked = locked(&lock)?.ok_or_else(|| in_use(&path))?;
         require_unused(&path).await?;
@@ -68,7 +77,7 @@ impl SocketFile {
         writeln!(locked, "{}", std::process::id())?;
         let listener = bound(folder, &path, mode.unwrap_or(OWN_USER))?;
         let made = identity(&fs::symlink_metadata(&path)?);
-        Ok((listener, Self { path, made, lock, _locked: locked }))
+        Ok((listener, Self { path, made, lock, locked }))
     }
 }
 
@@ -83,13 +92,19 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
             .mode(OWN_USER)
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
+        let there = file.metadata()?;
+        // In a folder where others write it might be any file, which is written to.
+        if !there.is_file() || there.nlink() > 1 || there.uid() != geteuid().as_raw() {
+            let text = format!("{} is there, and is no lock of the proxy's user", path.display());
+            return Err(io::Error::new(ErrorKind::AlreadyExists, text));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // Who had it may have removed it meanwhile: then another file is there, or none.
-        let own = identity(&file.metadata()?);
+        let own = identity(&there);
         match fs::symlink_metadata(path) {
             Ok(there) if identity(&there) == own => return Ok(Some(file)),
             Ok(_) => {}
@@ -199,5 +214,36 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, folder.path().join(".s.PGSQL.6001.lock")).unwrap();
         assert!(SocketFile::open(folder.path(), 6001, None).await.is_err());
         assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
+        // Nor is a file written that has another name, too.
+        fs::hard_link(&elsewhere, folder.path().join(".s.PGSQL.6002.lock")).unwrap();
+        let error = SocketFile::open(folder.path(), 6002, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_another_process_put_in_its_place_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = SocketFile::open(folder.path(), 6000, None).await.unwrap();
+        let lock = folder.path().join(".s.PGSQL.6000.lock");
+        fs::remove_file(&lock).unwrap();
+        fs::write(&lock, "another's").unwrap();
+        drop(opened);
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "another's");
+    }
+
+    #[tokio::test]
+    async fn a_socket_has_a_path_that_clients_can_connect_to() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = |path_bytes: usize| {
+            let others = outer.path().as_os_str().len() + "//.s.PGSQL.6000".len();
+            outer.path().join("f".repeat(path_bytes - others))
+        };
+        let (longest, longer) = (folder(107), folder(108));
+        let error = SocketFile::open(&longer, 6000, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(!longer.exists());
+        let _opened = SocketFile::open(&longest, 6000, None).await.unwrap();
+        UnixStream::connect(longest.join(".s.PGSQL.6000")).await.unwrap();
     }
 }
