@@ -73,6 +73,7 @@ impl SocketFile {
         let lock = folder.join(format!(".s.PGSQL.{port}.lock"));
         let mut locked = locked(&lock)?.ok_or_else(|| in_use(&path))?;
         require_unused(&path).await?;
+        require_own(&locked, &lock)?;
         locked.set_len(0)?;
         writeln!(locked, "{}", std::process::id())?;
         let listener = bound(folder, &path, mode.unwrap_or(OWN_USER))?;
@@ -92,19 +93,13 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
             .mode(OWN_USER)
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
-        let there = file.metadata()?;
-        // In a folder where others write it might be any file, which is written to.
-        if !there.is_file() || there.nlink() > 1 || there.uid() != geteuid().as_raw() {
-            let text = format!("{} is there, and is no lock of the proxy's user", path.display());
-            return Err(io::Error::new(ErrorKind::AlreadyExists, text));
-        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // Who had it may have removed it meanwhile: then another file is there, or none.
-        let own = identity(&there);
+        let own = identity(&file.metadata()?);
         match fs::symlink_metadata(path) {
             Ok(there) if identity(&there) == own => return Ok(Some(file)),
             Ok(_) => {}
@@ -112,6 +107,16 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// That a lock is written to as what it is: in a folder where others write it might be any file.
+fn require_own(lock: &File, path: &Path) -> io::Result<()> {
+    let there = lock.metadata()?;
+    if there.is_file() && there.nlink() == 1 && there.uid() == geteuid().as_raw() {
+        return Ok(());
+    }
+    let text = format!("{} is there, and is no lock of the proxy's user", path.display());
+    Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
 /// That nobody answers at a socket's file, if there is one.
