@@ -370,6 +370,8 @@ async fn rows_that_one_statement_gives_values_each_have_a_place_of_their_own() {
          score = CASE id WHEN 4 THEN score + 1 ELSE 5 END WHERE id IN (4, 5)",
         "UPDATE visits SET age = CASE WHEN age > 5 THEN age - 5 WHEN city = 'a' THEN 1 ELSE age END WHERE id > 10",
         "UPDATE visits SET score = CASE WHEN score IS NULL THEN 0 END WHERE id = 40 RETURNING id, score",
+        "UPDATE visits SET age = coalesce(age, CASE WHEN id > 20 THEN 1 ELSE 2 END), score = CASE WHEN 10 / id > 3 THEN 1 ELSE score END \
+         WHERE id > 0",
     ] {
         pair.same(statement).await;
         pair.same("SELECT * FROM visits ORDER BY id").await;

@@ -7,9 +7,11 @@
 use super::socket_path;
 use rand::Rng;
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -25,15 +27,20 @@ pub struct SocketFile {
     /// Device and number of the file that was made: another one in its place stays.
     made: (u64, u64),
     lock: PathBuf,
-    _locked: File,
+    locked: File,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity(&there) == self.made) {
+        let is_there =
+            |path: &Path, own| fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == own);
+        if is_there(&self.path, self.made) {
             let _ = fs::remove_file(&self.path);
         }
-        let _ = fs::remove_file(&self.lock);
+        // A PostgreSQL of another user takes the lock of a process that it may not send signals to.
+        if self.locked.metadata().is_ok_and(|own| is_there(&self.lock, identity(&own))) {
+            let _ = fs::remove_file(&self.lock);
+        }
     }
 }
 
@@ -56,19 +63,22 @@ impl SocketFile {
         port: u16,
         mode: Option<u32>,
     ) -> io::Result<(UnixListener, Self)> {
+        let path = socket_path(folder, port);
+        // It is made by a shorter path than clients connect to.
+        SocketAddr::from_pathname(&path)?;
         match DirBuilder::new().mode(OWN_FOLDER).create(folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let path = socket_path(folder, port);
         let lock = folder.join(format!(".s.PGSQL.{port}.lock"));
         let mut locked = locked(&lock)?.ok_or_else(|| in_use(&path))?;
         require_unused(&path).await?;
+        require_own(&locked, &lock)?;
         locked.set_len(0)?;
         writeln!(locked, "{}", std::process::id())?;
         let listener = bound(folder, &path, mode.unwrap_or(OWN_USER))?;
         let made = identity(&fs::symlink_metadata(&path)?);
-        Ok((listener, Self { path, made, lock, _locked: locked }))
+        Ok((listener, Self { path, made, lock, locked }))
     }
 }
 
@@ -97,6 +107,16 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// That a lock is written to as what it is: in a folder where others write it might be any file.
+fn require_own(lock: &File, path: &Path) -> io::Result<()> {
+    let there = lock.metadata()?;
+    if there.is_file() && there.nlink() == 1 && there.uid() == geteuid().as_raw() {
+        return Ok(());
+    }
+    let text = format!("{} is there, and is no lock of the proxy's user", path.display());
+    Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
 /// That nobody answers at a socket's file, if there is one.
@@ -199,5 +219,36 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, folder.path().join(".s.PGSQL.6001.lock")).unwrap();
         assert!(SocketFile::open(folder.path(), 6001, None).await.is_err());
         assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
+        // Nor is a file written that has another name, too.
+        fs::hard_link(&elsewhere, folder.path().join(".s.PGSQL.6002.lock")).unwrap();
+        let error = SocketFile::open(folder.path(), 6002, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_another_process_put_in_its_place_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = SocketFile::open(folder.path(), 6000, None).await.unwrap();
+        let lock = folder.path().join(".s.PGSQL.6000.lock");
+        fs::remove_file(&lock).unwrap();
+        fs::write(&lock, "another's").unwrap();
+        drop(opened);
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "another's");
+    }
+
+    #[tokio::test]
+    async fn a_socket_has_a_path_that_clients_can_connect_to() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = |path_bytes: usize| {
+            let others = outer.path().as_os_str().len() + "//.s.PGSQL.6000".len();
+            outer.path().join("f".repeat(path_bytes - others))
+        };
+        let (longest, longer) = (folder(107), folder(108));
+        let error = SocketFile::open(&longer, 6000, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(!longer.exists());
+        let _opened = SocketFile::open(&longest, 6000, None).await.unwrap();
+        UnixStream::connect(longest.join(".s.PGSQL.6000")).await.unwrap();
     }
 }

@@ -100,6 +100,7 @@ impl Analysis<'_> {
     }
 
     fn copy_query(&mut self, query: &Query, copy: &Copy<'_>) -> Result<Option<Action>, SqlError> {
+        self.shows_results = true;
         let results = self.query(query, None, Mode::Top)?;
         if results.iter().all(ResultColumn::is_plain) {
             return Ok(None);

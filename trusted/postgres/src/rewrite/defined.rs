@@ -162,7 +162,7 @@ impl Analysis<'_> {
         name: &ObjectName,
         by: KeptBy,
     ) -> Result<(), SqlError> {
-        if self.declared(name)?.is_some() {
+        if self.declared(name)?.is_some() || self.hides_declared(name) {
             let at = name.0.first().and_then(|part| part.as_ident());
             let at = at.and_then(|name| self.lexemes.position_of(name.span)).unwrap_or(0);
             let message =

@@ -79,15 +79,14 @@ fn default_name(table: &str, column: &str, option: &ColumnOption) -> Option<Stri
     Some(name_of_constraint(table, &[column], kind))
 }
 
+fn folded(name: &Ident) -> String {
+    fold(&name.value, name.quote_style.is_some())
+}
+
 impl Analysis<'_> {
     /// What is declared of a table, by its name as it is written.
     pub(super) fn declared(&self, name: &ObjectName) -> Result<Option<DeclaredColumns>, SqlError> {
-        let parts: Vec<String> = name
-            .0
-            .iter()
-            .filter_map(|part| part.as_ident())
-            .map(|part| fold(&part.value, part.quote_style.is_some()))
-            .collect();
+        let parts: Vec<_> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
         let tables = &self.catalog.schema().tables;
         match &parts[..] {
             [table] => {
@@ -102,7 +101,23 @@ impl Analysis<'_> {
         }
     }
 
+    /// Is it the name of a declared table, in the session's own schema? Alone it would go on meaning the declared one.
+    pub(super) fn hides_declared(&self, name: &ObjectName) -> bool {
+        let parts: Vec<_> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+        matches!(&parts[..], [schema, table] if schema == "pg_temp" && self.catalog.declares(table))
+    }
+
+    fn created_otherwise(&self, table: &CreateTable) -> SqlError {
+        let name = &table.name;
+        let message =
+            format!("{name} is declared with encrypted columns: it is created with its own list of them");
+        self.unsupported(0, message, "Write CREATE TABLE with the columns.")
+    }
+
     pub(super) fn create_table(&mut self, table: &CreateTable) -> Result<Beside, SqlError> {
+        if self.hides_declared(&table.name) {
+            return Err(self.created_otherwise(table));
+        }
         let Some(declared) = self.declared(&table.name)? else {
             self.understand_name(&table.name);
             self.plain_references(&table.columns, &table.constraints)?;
@@ -114,14 +129,7 @@ impl Analysis<'_> {
             || table.partition_of.is_some()
             || table.temporary;
         if odd {
-            return Err(self.unsupported(
-                0,
-                format!(
-                    "{} is declared with encrypted columns: it is created with its own list of them",
-                    table.name
-                ),
-                "Write CREATE TABLE with the columns.",
-            ));
+            return Err(self.created_otherwise(table));
         }
         self.watch_relation(&relation_of(table.columns.iter().map(|column| &column.name), &declared));
         self.understand_name(&table.name);

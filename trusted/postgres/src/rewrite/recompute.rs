@@ -28,6 +28,8 @@ pub(super) struct Computed {
     pub(super) computations: Vec<Computation>,
     /// The relation whose rows are read.
     relation: Option<Relation>,
+    /// Does PostgreSQL come to what is looked at for some rows only?
+    for_some: bool,
 }
 
 impl Computed {
@@ -41,6 +43,12 @@ impl Computed {
             self.read.push((text, output));
             self.read.len() - 1
         })
+    }
+
+    /// Reads what may be another thing each time that it is read.
+    fn read_again(&mut self, text: Vec<Piece>, output: Output) -> usize {
+        self.read.push((text, output));
+        self.read.len() - 1
     }
 
     /// The list of what is read, a comma behind each.
@@ -163,8 +171,14 @@ impl Analysis<'_> {
             Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("coalesce") => {
                 let FunctionArguments::List(list) = &function.args else { return Ok(None) };
                 let mut parts = Vec::new();
-                for argument in list.args.iter().filter_map(super::expression::argument_of) {
-                    let Some(part) = self.computable(argument, of, scope)? else { return Ok(None) };
+                for (place, argument) in
+                    list.args.iter().filter_map(super::expression::argument_of).enumerate()
+                {
+                    let part = match place {
+                        0 => self.computable(argument, of, scope)?,
+                        _ => self.computable_for_some(argument, of, scope)?,
+                    };
+                    let Some(part) = part else { return Ok(None) };
                     // Beside a `real`, digits are one here.
                     parts.push(match part {
                         Expression::Number(text, of)

@@ -15,7 +15,7 @@ use super::term::Term;
 use crate::catalog::{Encryption, Origin};
 use crate::error::SqlError;
 use crate::plan::{Derived, Fold, Output};
-pub(super) use derived::operator_of;
+pub(super) use derived::{is_safe, operator_of};
 pub(super) use group::Grouped;
 pub(super) use item::first_token;
 use sqlparser::ast::{

@@ -8,6 +8,7 @@ use crate::plan::{Expression, Output, Piece, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, Written, constant};
 use crate::rewrite::scope::Scope;
+use crate::rewrite::select::{first_token, is_safe};
 use crate::text::Lexemes;
 use sqlparser::ast::{CaseWhen, Expr};
 use std::ops::Range;
@@ -82,6 +83,7 @@ impl Analysis<'_> {
         if results.len() != places.len() {
             return Ok(None);
         }
+        self.require_looked_at(operand.as_deref(), conditions)?;
         let mut values = Vec::with_capacity(results.len());
         for result in results {
             let found = constant(self.lexemes, result);
@@ -90,7 +92,7 @@ impl Analysis<'_> {
                 values.push(Expression::Coalesce(Vec::new()));
                 continue;
             }
-            let Some(value) = self.computable(result, of, scope)? else { return Ok(None) };
+            let Some(value) = self.computable_for_some(result, of, scope)? else { return Ok(None) };
             // What PostgreSQL does not take beside the column's values.
             if matches!(value, Expression::Number(..)) && !of.kind.is_number() {
                 return Ok(None);
@@ -98,8 +100,35 @@ impl Analysis<'_> {
             values.push(value);
         }
         let branch = self.branch_number((operand.as_deref(), conditions), (tokens, &places), scope)?;
-        let position = self.computed.position_of(branch, Output::Plain);
+        let position = self.computed.read_again(branch, Output::Plain);
         Ok(Some(Expression::Chosen(position, values)))
+    }
+
+    /// What is computed of the rows that come to it.
+    pub(super) fn computable_for_some(
+        &mut self,
+        expression: &Expr,
+        of: &Arc<Encryption>,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Expression>, SqlError> {
+        let around = std::mem::replace(&mut self.computed.for_some, true);
+        let found = self.computable(expression, of, scope);
+        self.computed.for_some = around;
+        found
+    }
+
+    /// That the server can say the branch of every row where PostgreSQL looks at some only: that no condition fails or does
+    /// something besides.
+    fn require_looked_at(&self, operand: Option<&Expr>, conditions: &[CaseWhen]) -> Result<(), SqlError> {
+        let mut looked_at = conditions.iter().map(|when| &when.condition).chain(operand);
+        match looked_at.find(|condition| self.computed.for_some && !is_safe(condition)) {
+            None => Ok(()),
+            Some(condition) => Err(self.unsupported(
+                first_token(self.lexemes, condition),
+                "a CASE that PostgreSQL looks at for some rows only has a condition that is more than comparisons".into(),
+                "Write one CASE of all conditions, or compute in the application.",
+            )),
+        }
     }
 
     /// That a constant is one of the column's: PostgreSQL looks at it before a row is read.

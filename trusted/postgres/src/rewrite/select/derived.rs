@@ -15,6 +15,7 @@ use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::Scope;
 use crate::text::{fold, quoted};
 pub(in crate::rewrite) use built::operator_of;
+pub(in crate::rewrite) use conditions::is_safe;
 use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArguments, Ident, UnaryOperator};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;

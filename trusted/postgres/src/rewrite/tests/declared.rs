@@ -257,3 +257,18 @@ fn what_is_only_called_as_a_table_is_none() {
         assert!(is_it, "{statement}: {error} {:?}", error.position);
     }
 }
+
+/// Its name alone would go on meaning the declared one, and `DELETE` would empty that.
+#[test]
+fn no_table_of_a_session_gets_the_name_of_a_declared_one() {
+    for text in [
+        "CREATE TABLE pg_temp.accounts (id int)",
+        "CREATE TABLE IF NOT EXISTS \"pg_temp\".accounts (LIKE other)",
+        "CREATE TABLE pg_temp.accounts AS SELECT 1 AS id",
+        "CREATE VIEW PG_TEMP.accounts AS SELECT 1 AS id",
+    ] {
+        let found = outcome(text);
+        assert!(found.starts_with("0A000 ") && found.contains("is declared with encrypted"), "{found}");
+    }
+    assert_eq!(outcome("CREATE TABLE pg_temp.other (id int)"), "unchanged");
+}

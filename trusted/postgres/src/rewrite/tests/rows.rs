@@ -1,6 +1,7 @@
 //! `INSERT` of a query's rows, and what becomes of it.
 
 use super::golden::check;
+use super::outcome;
 
 #[test]
 fn rows_of_queries_pass_through_the_proxy() {
@@ -163,6 +164,38 @@ fn what_the_server_cannot_choose_by_its_place_is_written_row_by_row() {
              AND \"accounts\".tableoid = ‹read 3›::oid ",
         ),
     ]);
+}
+
+/// PostgreSQL looks at the conditions of a branch that a row goes by, and at no others.
+#[test]
+fn conditions_that_may_fail_are_looked_at_where_postgresql_does() {
+    for nested in [
+        "CASE WHEN id = 0 THEN 'x' ELSE CASE WHEN 10 / id > 3 THEN 'y' ELSE memo || 'z' END END",
+        "CASE WHEN id = 0 THEN 'x' ELSE memo || CASE 10 / id WHEN 3 THEN 'y' ELSE memo || 'z' END END",
+        "coalesce(memo, CASE WHEN nextval('s') > 3 THEN 'y' ELSE memo || 'z' END)",
+        "coalesce(memo, 'x' || (CASE WHEN CASE WHEN id = 0 THEN true ELSE 10 / id > 3 END THEN 'y' END))",
+    ] {
+        let found = outcome(&format!("UPDATE accounts SET memo = {nested}"));
+        assert!(found.starts_with("0A000 ") && found.contains("looks at for some rows only"), "{found}");
+    }
+    for always in [
+        "CASE WHEN 10 / id > 3 THEN 'y' ELSE memo || 'x' END",
+        "coalesce(CASE WHEN 10 / id > 3 THEN 'y' ELSE memo || 'z' END, 'x')",
+        "coalesce(memo, CASE WHEN id = 3 OR id IS NULL THEN 'y' ELSE memo || 'z' END)",
+    ] {
+        let found = outcome(&format!("UPDATE accounts SET memo = {always}"));
+        assert!(found.starts_with("SELECT "), "{found}");
+    }
+}
+
+/// Each is what it calls at that place.
+#[test]
+fn choices_that_are_written_alike_are_made_each() {
+    let found = outcome(
+        "UPDATE accounts SET memo = CASE WHEN random() < 0.5 THEN memo || 'x' END, \
+         balance = CASE WHEN random() < 0.5 THEN balance + 1 END",
+    );
+    assert_eq!(found.matches("CASE WHEN random() < 0.5 THEN 1 END").count(), 2, "{found}");
 }
 
 #[test]

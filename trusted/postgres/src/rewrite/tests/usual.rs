@@ -125,6 +125,7 @@ fn constants_that_encrypted_columns_choose_stay_with_the_proxy_where_nothing_rea
         "SELECT CASE owner WHEN 'Ann' THEN 'rich' END FROM accounts",
         "SELECT CASE WHEN max(balance) > 5 THEN 'rich' END FROM accounts",
         "UPDATE accounts SET id = 1 RETURNING CASE WHEN balance > 5 THEN 'rich' ELSE 'poor' END",
+        "COPY (SELECT CASE WHEN balance > 5 THEN 'rich' ELSE 'poor' END FROM accounts) TO STDOUT",
     ] {
         let found = outcome(shown);
         let (sent, _) = found.split_once(" => ").expect(shown);

@@ -50,7 +50,7 @@ pub(super) fn are_sure(values: &[&DerivedExpression], gathered: &Gathered) -> bo
 }
 
 /// Can it be looked at for every row, also where PostgreSQL would not: does nothing in it fail?
-fn is_safe(expression: &Expr) -> bool {
+pub(in crate::rewrite) fn is_safe(expression: &Expr) -> bool {
     match expression {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => true,
         Expr::BinaryOp { op, .. } => {
