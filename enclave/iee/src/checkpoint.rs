@@ -12,13 +12,13 @@ use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Most records in a piece.
 const PIECE_RECORDS: usize = 16_384;
 
 /// Which checkpoint is the newest.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// How far the log is in it.
     pub(crate) place: Place,
@@ -29,6 +29,9 @@ pub(crate) struct Head {
     id: [u8; 16],
     /// How often tables were spilled into these: no keyword has more records.
     pub(crate) spills: usize,
+    /// What came in its place, which so is held by whoever holds this one.
+    #[serde(skip)]
+    pub(crate) next: OnceLock<Arc<Self>>,
 }
 
 impl Head {
@@ -167,7 +170,7 @@ impl Enclave {
             let mut id = [0; 16];
             core.prg.fill(&mut id);
             let spills = old.spills + usize::from(spills);
-            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills };
+            let head = Head { place: core.journal.place, id, spills, ..Head::default() };
             (old, head, generation, state.rest(generation))
         };
         let is_new = head.spills > old.spills;
@@ -185,21 +188,21 @@ impl Enclave {
         writer.copy(&old).await?;
         writer.save_records(true).await;
         let Writer { head, bytes, .. } = writer;
-        let sealed = self.core().seal(&head, HEAD);
+        let (sealed, until) = (self.core().seal(&head, HEAD), head.place.number);
         self.save(StateName::Head, sealed).await;
         {
             // From now on it counts.
             let core = &mut *self.core();
-            core.state.spilled = Arc::new(head);
+            core.state.succeed(head);
             if is_new {
                 core.state.begin_generation(generation);
             }
-            core.fill.set_known(core.state.keywords(), &head);
+            core.fill.set_known(core.state.keywords(), &core.state.spilled);
             core.journal.checkpoint_bytes = bytes;
         }
         // The log before it, and the last one, can go once nobody reads what is spilled there.
         self.until(|_| (old.spilled().is_empty() || Arc::strong_count(&old) == 1).then_some(())).await;
-        self.ask(|ask| Outgoing::Forget { ask, until: head.place.number }).await;
+        self.ask(|ask| Outgoing::Forget { ask, until }).await;
         if is_new { self.log(&Change::Epoch).await } else { Ok(()) }
     }
 }

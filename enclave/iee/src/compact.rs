@@ -107,8 +107,7 @@ impl Enclave {
         self.log(&Change::Compacted { collection: number, revision, saved, keywords }).await?;
         // What begins from now on holds another.
         let core = &mut *self.core();
-        let next_head = Arc::new(*spilled);
-        let before = std::mem::replace(&mut core.state.spilled, next_head);
+        let before = core.state.succeed(Head::clone(&spilled));
         let remove = self.clone().remove(number, fetch.into_order(), (before, reserved));
         core.tasks.spawn(None, Box::pin(remove));
         Ok(Reply::Compacted { next, read, saved })
