@@ -31,11 +31,12 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
 
 impl Core {
     /// The entries that a round reads, of keywords of these segments, and room for what it does with them.
-    fn gather(&self, number: u32, range: Range<usize>, found: &Found) -> Result<(Fetch, Reserved), Refused> {
+    fn gather(&mut self, number: u32, range: Range<usize>, found: Found) -> Result<(Fetch, Reserved), Refused> {
         let Collection { table, documents, .. } = self.state.collection(number)?;
+        let bound = documents.bound();
         let here = range.flat_map(|segment| table.segment(segment)).map(|(stem, _)| stem);
         let stems = here.chain(found.keys().filter(|stem| table.get(stem).is_none()));
-        let mut keywords: Vec<Counted> = stems.map(|stem| table.counted(*stem, found)).collect();
+        let mut keywords: Vec<Counted> = stems.map(|stem| table.counted(*stem, &found)).collect();
         keywords.retain(|keyword| keyword.entries() > 0);
         // No label may come a second time, and what they have then is one record.
         if self.state.epochs == u32::MAX || keywords.len() > COUNTED_MAX {
@@ -44,7 +45,7 @@ impl Core {
         // Where nothing is spilled, the table has them all.
         let growth = if self.state.spilled.spilled().is_empty() { 0 } else { keywords.len() * KEYWORD_BYTES };
         let reserved = self.make_room_for_data(growth, bytes_for(&keywords))?;
-        Ok((Fetch::new(keywords.into_iter(), true, documents.bound()), reserved))
+        Ok((Fetch::new(keywords.into_iter(), true, bound), reserved))
     }
 
     /// Puts of what is left, once all entries are there; what keywords have then, and how many entries fewer that is.
@@ -95,7 +96,7 @@ impl Enclave {
             is_its && core.state.collection(number).is_ok_and(|of| !void(of))
         };
         let found = self.find(&spilled, (most, 1), 0, &Share::default(), wanted).await?;
-        let (mut fetch, reserved) = self.core().gather(number, range, &found)?;
+        let (mut fetch, reserved) = self.core().gather(number, range, found)?;
         let read = fetch.entries() as u64;
         if read == 0 {
             return Ok(Reply::Compacted { next, read, saved: 0 });

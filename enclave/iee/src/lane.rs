@@ -54,7 +54,7 @@ impl Core {
 
     /// Whether a change can be carried out, before anything is logged of it, and room for data that come with it; a reply if there is nothing
     /// to do.
-    fn admit(&self, request: &Request) -> Result<(Option<Reply>, Reserved), Refused> {
+    fn admit(&mut self, request: &Request) -> Result<(Option<Reply>, Reserved), Refused> {
         let growth = match request {
             Request::Update(update) => {
                 let collection = self.state.collection(update.collection)?;

@@ -21,7 +21,7 @@ const RUN_BYTES: usize = 32;
 
 impl Core {
     /// Begins, with all that there is now and what was found of its keywords among what is spilled.
-    fn ground(&self, client: Client, search: Search, held: usize, found: &Found) -> Result<Ground, Refused> {
+    fn ground(&mut self, client: Client, search: Search, held: usize, found: &Found) -> Result<Ground, Refused> {
         let groups = self.rights(client, search.collection)?.groups;
         let depth = search.depth().ok_or(Refused::Formula)?;
         let collection = self.state.collection(search.collection)?;
@@ -42,11 +42,13 @@ impl Core {
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
+        let reserved = self.make_room(bytes, &self.share(client))?;
+        let collection = self.state.collection(search.collection)?;
         Ok(Ground {
             groups,
             // A search may ask for more than the collection, not for less.
             padding: search.padding.max(collection.about.settings.padding),
-            reserved: self.make_room(bytes, &self.share(client))?,
+            reserved,
             fetch: Fetch::new(keywords.into_iter(), with_metadata, bound),
             snapshot: collection.documents.published.clone(),
             bound,
@@ -110,7 +112,10 @@ impl Enclave {
                 return Ok(reply);
             }
             let (connection, bytes) = (client.connection, self.core().wrapped(client, reply));
+            self.core().unread.push((client, Arc::clone(&share)));
             self.ask(|ask| Outgoing::Part { ask, connection, bytes }).await;
+            let taken = self.core().unread.iter().position(|(reader, _)| *reader == client);
+            let _ = taken.map(|at| self.core().unread.remove(at));
             from = until;
         }
     }

@@ -63,6 +63,8 @@ pub(crate) struct Core {
     /// Changes that wait for their turns, and whose the last was.
     pub(crate) jobs: Waiting<Job>,
     pub(crate) last_job: u64,
+    /// Whose results wait for a page to be taken, and what it has of the memory; who has waited longest comes first.
+    pub(crate) unread: Vec<(Client, Share)>,
     /// How full the tables are, and its bounds that are not the memory's.
     pub(crate) fill: Fill,
     bounds: (usize, Option<u64>),
@@ -112,6 +114,7 @@ impl Iee {
             tasks: Tasks::default(),
             jobs: Waiting::new(),
             last_job: 0,
+            unread: Vec::new(),
             fill: Fill::default(),
             bounds: (usize::MAX, None),
             connections: BTreeMap::new(),
@@ -190,7 +193,7 @@ impl Enclave {
                     let done = enclave.search(client, search, bytes).await;
                     enclave.finish(client, done)
                 };
-                core.tasks.spawn(Some(client.connection), Box::pin(search));
+                core.tasks.spawn(Some(client), Box::pin(search));
             }
             request => {
                 let share = core.share(client);
@@ -319,7 +322,8 @@ impl Core {
     fn forget(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
         self.jobs.retain(|(_, job)| job.client.connection != connection);
-        self.tasks.forget(connection);
+        self.unread.retain(|(client, _)| client.connection != connection);
+        self.tasks.forget(|client| client.connection == connection);
     }
 
     /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
@@ -375,18 +379,27 @@ impl Core {
         self.sealer.seal(content, at, &mut self.prg)
     }
 
-    /// Makes room for a client.
-    pub(crate) fn make_room(&self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
+    /// Makes room for a client, if need be by giving up results of one that has no less, itself among them, and has not taken a page for the
+    /// longest time.
+    pub(crate) fn make_room(&mut self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
         let most = self.budget.total.saturating_sub(self.state.bytes());
         if bytes > most {
             return Err(Refused::Memory { needed: bytes as u64, budget: most as u64 });
         }
-        // What others have under way comes back.
-        self.budget.reserve(bytes, most, share).ok_or(Refused::Busy)
+        loop {
+            if let Some(reserved) = self.budget.reserve(bytes, most, share) {
+                return Ok(reserved);
+            }
+            // What others have under way comes back.
+            let oldest = self.unread.iter().position(|(_, its)| its.bytes() >= share.bytes());
+            let (reader, _) = self.unread.remove(oldest.ok_or(Refused::Busy)?);
+            self.tasks.forget(|client| client == reader);
+            self.answer(reader, Reply::Refused(Refused::Busy));
+        }
     }
 
     /// Makes room for data that comes, until it is there, and for what is there beside it.
-    pub(crate) fn make_room_for_data(&self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
+    pub(crate) fn make_room_for_data(&mut self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
         let budget = self.budget.for_data().saturating_sub(self.state.bytes());
         if growth > budget {
             return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
