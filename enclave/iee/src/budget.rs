@@ -19,22 +19,12 @@ pub(crate) struct Budget {
 /// What one client has reserved, by all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    bytes: AtomicUsize,
+    pub(crate) bytes: AtomicUsize,
     /// Tells clients apart; 0 is the enclave itself.
     pub(crate) place: u64,
 }
 
 pub(crate) type Share = Arc<Held>;
-
-impl Held {
-    pub(crate) fn by(place: u64) -> Share {
-        Arc::new(Self { place, ..Self::default() })
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
-    }
-}
 
 /// Bytes that are counted for as long as this is there.
 #[derive(Debug, Default)]
@@ -65,7 +55,7 @@ impl Budget {
     /// has nothing.
     pub(crate) fn reserve(&self, bytes: usize, most: usize, share: &Share) -> Option<Reserved> {
         let left = most.checked_sub(self.reserved.load(Relaxed))?.checked_sub(bytes)?;
-        (bytes == 0 || share.bytes() == 0 || left >= most / 4).then(|| {
+        (bytes == 0 || share.bytes.load(Relaxed) == 0 || left >= most / 4).then(|| {
             self.reserved.fetch_add(bytes, Relaxed);
             share.bytes.fetch_add(bytes, Relaxed);
             Reserved { all: Arc::clone(&self.reserved), share: Arc::clone(share), bytes }

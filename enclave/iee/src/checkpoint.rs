@@ -6,7 +6,6 @@
 
 use crate::journal::{Change, Place, Where};
 use crate::server::{Core, Enclave};
-use crate::state::State;
 use crate::table::{Records, SEGMENTS};
 use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
@@ -144,18 +143,6 @@ impl Writer<'_> {
     }
 }
 
-impl State {
-    /// Everything that is small.
-    fn rest(&self, generation: u32) -> Change {
-        Change::Rest {
-            collections: self.collections.iter().map(|collection| collection.about.clone()).collect(),
-            policy: self.policy.clone(),
-            epochs: self.epochs.max(generation),
-            generation,
-        }
-    }
-}
-
 impl Enclave {
     /// Writes the state whole, and has the log before it forgotten. Where tables are full, it spills them.
     pub(crate) async fn checkpoint(&self) -> Result<(), Fault> {
@@ -213,6 +200,7 @@ mod tests {
     use super::*;
     use crate::collection::{About, Collection};
     use crate::documents::{Standing, Version};
+    use crate::state::State;
     use crate::table::Record;
     use crate::{Channels, Iee};
     use arras_keys::Key;

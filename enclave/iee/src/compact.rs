@@ -10,6 +10,7 @@ use crate::lane::Stopped;
 use crate::server::{Core, Enclave};
 use crate::table::{Counted, Found, KEYWORD_BYTES, Record, Records, SEGMENTS, segment_of};
 use crate::tasks::in_flights;
+use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing};
 use arras_schemes::bisen::message::{Refused, Reply};
 use arras_schemes::bisen::update::Fence;
@@ -31,8 +32,8 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
 
 impl Core {
     /// The entries that a round reads, of keywords of these segments, and room for what it does with them.
-    fn gather(&mut self, number: u32, range: Range<usize>, found: Found) -> Result<(Fetch, Reserved), Refused> {
-        let Collection { table, documents, .. } = self.state.collection(number)?;
+    fn gather(&mut self, of: u32, range: Range<usize>, found: Found) -> Result<(Fetch, Reserved), Refused> {
+        let Collection { table, documents, .. } = self.state.collection(of)?;
         let bound = documents.bound();
         let here = range.flat_map(|segment| table.segment(segment)).map(|(stem, _)| stem);
         let stems = here.chain(found.keys().filter(|stem| table.get(stem).is_none()));
@@ -82,7 +83,7 @@ impl Enclave {
             let revision = collection.revision_with(fence)?;
             let (round, entries) = (core.fill.round(), collection.about.entries.max(1));
             let first = from.min(SEGMENTS as u64) as usize;
-            let count = ((SEGMENTS * round) as u64).div_ceil(entries).min(SEGMENTS as u64) as usize;
+            let count = ((SEGMENTS * round) as u64 / entries).clamp(1, SEGMENTS as u64) as usize;
             if !spilled.spilled().is_empty() {
                 core.fill.hold(round_keywords(round))?;
             }
@@ -118,7 +119,7 @@ impl Enclave {
     async fn remove(self, number: u32, mut order: Order, held: (Arc<Head>, Reserved)) -> Result<(), Fault> {
         self.until(|_| (Arc::strong_count(&held.0) == 1).then_some(())).await;
         let ask = || {
-            let labels = self.draw(&mut order, number)?.labels();
+            let labels = Blob(self.draw(&mut order, number)?.labels.as_flattened().to_vec());
             Some(((), self.ask(|ask| Outgoing::Remove { ask, labels })))
         };
         in_flights(ask, |(), _| Ok(())).await

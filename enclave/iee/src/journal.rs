@@ -193,7 +193,7 @@ impl Enclave {
         self.put(puts).await;
         let core = &mut *self.core();
         core.is_ready = true;
-        core.tasks.say(Outgoing::Ready);
+        core.tasks.out.push(Outgoing::Ready);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use arras_schemes::bisen::channel::{
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights, decode, encode};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Least memory that the enclave works with.
@@ -230,7 +231,7 @@ impl Core {
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
             let (identity, public, binding) = Identity::new(authority, &administrator)?;
-            self.tasks.say(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
+            self.tasks.out.push(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
             self.identity = Some(identity);
             hash = sha256(&[authority]);
         }
@@ -251,7 +252,7 @@ impl Core {
             }
             Channels::Other(open) => open(),
         };
-        let share = Held::by(self.next_connection);
+        let share = Arc::new(Held { place: self.next_connection, ..Held::default() });
         self.connections.insert(connection, Connection { channel, client: None, share });
         Ok(())
     }
@@ -281,7 +282,7 @@ impl Core {
 
     fn say(&mut self, connection: ConnectionId, bytes: Blob) {
         if !bytes.is_empty() {
-            self.tasks.say(Outgoing::ToClient { connection, bytes });
+            self.tasks.out.push(Outgoing::ToClient { connection, bytes });
         }
     }
 
@@ -304,7 +305,7 @@ impl Core {
         peer.share = share.unwrap_or_else(|| Arc::clone(&peer.share));
         peer.client = Some(client);
         self.flush(connection);
-        self.tasks.say(Outgoing::Opened(connection));
+        self.tasks.out.push(Outgoing::Opened(connection));
     }
 
     /// What a client has of the memory.
@@ -314,7 +315,7 @@ impl Core {
 
     fn close(&mut self, connection: ConnectionId) {
         self.flush(connection);
-        self.tasks.say(Outgoing::Close(connection));
+        self.tasks.out.push(Outgoing::Close(connection));
         self.forget(connection);
     }
 
@@ -391,7 +392,8 @@ impl Core {
                 return Ok(reserved);
             }
             // What others have under way comes back.
-            let oldest = self.unread.iter().position(|(_, its)| its.bytes() >= share.bytes());
+            let oldest =
+                self.unread.iter().position(|(_, its)| its.bytes.load(Relaxed) >= share.bytes.load(Relaxed));
             let (reader, _) = self.unread.remove(oldest.ok_or(Refused::Busy)?);
             self.tasks.forget(|client| client == reader);
             self.answer(reader, Reply::Refused(Refused::Busy));

@@ -66,6 +66,16 @@ impl State {
         self.collections.iter().map(|collection| collection.table.keywords()).sum()
     }
 
+    /// Everything that is small, of a generation.
+    pub(crate) fn rest(&self, generation: u32) -> Change {
+        Change::Rest {
+            collections: self.collections.iter().map(|collection| collection.about.clone()).collect(),
+            policy: self.policy.clone(),
+            epochs: self.epochs.max(generation),
+            generation,
+        }
+    }
+
     /// Another checkpoint counts from now on; the one before.
     pub(crate) fn succeed(&mut self, head: Head) -> Arc<Head> {
         let before = std::mem::replace(&mut self.spilled, Arc::new(head));

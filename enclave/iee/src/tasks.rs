@@ -46,7 +46,8 @@ pub(crate) struct Tasks {
     last_turn: u64,
     /// Whether the host was asked for the next turn.
     again: bool,
-    out: Vec<Outgoing>,
+    /// What is to be said to the host.
+    pub(crate) out: Vec<Outgoing>,
 }
 
 impl Tasks {
@@ -66,11 +67,6 @@ impl Tasks {
     fn take(&mut self, from: u64) -> Option<(u64, (Option<Client>, Boxed))> {
         let number = *self.tasks.range(from..).next()?.0;
         Some((number, self.tasks.remove(&number)?))
-    }
-
-    /// Says something to the host that it does not answer.
-    pub(crate) fn say(&mut self, message: Outgoing) {
-        self.out.push(message);
     }
 
     /// What is to be sent; with it the host is asked for a turn if somebody waits for one.
