@@ -316,7 +316,7 @@ mod tests {
         let (tell, mut told) = mpsc::unbounded_channel();
         let part = || {
             let tell = tell.clone();
-            clients.reply(connection, vec![7; 10_000].into(), Some(Taken::new(move || drop(tell.send(())))));
+            clients.reply(connection, vec![7; 10_000].into(), Some(Taken::new(move || _ = tell.send(()))));
         };
         part();
         tokio::task::yield_now().await;
