@@ -19,18 +19,12 @@ pub(crate) struct Budget {
 /// What one client has reserved, by all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    bytes: AtomicUsize,
+    pub(crate) bytes: AtomicUsize,
     /// Tells clients apart; 0 is the enclave itself.
     pub(crate) place: u64,
 }
 
 pub(crate) type Share = Arc<Held>;
-
-impl Held {
-    pub(crate) fn by(place: u64) -> Share {
-        Arc::new(Self { place, ..Self::default() })
-    }
-}
 
 /// Bytes that are counted for as long as this is there.
 #[derive(Debug, Default)]

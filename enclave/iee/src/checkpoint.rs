@@ -6,19 +6,18 @@
 
 use crate::journal::{Change, Place, Where};
 use crate::server::{Core, Enclave};
-use crate::state::State;
 use crate::table::{Records, SEGMENTS};
 use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing, StateName};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Most records in a piece.
 const PIECE_RECORDS: usize = 16_384;
 
 /// Which checkpoint is the newest.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// How far the log is in it.
     pub(crate) place: Place,
@@ -29,6 +28,9 @@ pub(crate) struct Head {
     id: [u8; 16],
     /// How often tables were spilled into these: no keyword has more records.
     pub(crate) spills: usize,
+    /// What came in its place, which so is held by whoever holds this one.
+    #[serde(skip)]
+    pub(crate) next: OnceLock<Arc<Self>>,
 }
 
 impl Head {
@@ -141,18 +143,6 @@ impl Writer<'_> {
     }
 }
 
-impl State {
-    /// Everything that is small.
-    fn rest(&self, generation: u32) -> Change {
-        Change::Rest {
-            collections: self.collections.iter().map(|collection| collection.about.clone()).collect(),
-            policy: self.policy.clone(),
-            epochs: self.epochs.max(generation),
-            generation,
-        }
-    }
-}
-
 impl Enclave {
     /// Writes the state whole, and has the log before it forgotten. Where tables are full, it spills them.
     pub(crate) async fn checkpoint(&self) -> Result<(), Fault> {
@@ -167,7 +157,7 @@ impl Enclave {
             let mut id = [0; 16];
             core.prg.fill(&mut id);
             let spills = old.spills + usize::from(spills);
-            let head = Head { place: core.journal.place, pieces: 0, loaded: 0, id, spills };
+            let head = Head { place: core.journal.place, id, spills, ..Head::default() };
             (old, head, generation, state.rest(generation))
         };
         let is_new = head.spills > old.spills;
@@ -185,21 +175,21 @@ impl Enclave {
         writer.copy(&old).await?;
         writer.save_records(true).await;
         let Writer { head, bytes, .. } = writer;
-        let sealed = self.core().seal(&head, HEAD);
+        let (sealed, until) = (self.core().seal(&head, HEAD), head.place.number);
         self.save(StateName::Head, sealed).await;
         {
             // From now on it counts.
             let core = &mut *self.core();
-            core.state.spilled = Arc::new(head);
+            core.state.succeed(head);
             if is_new {
                 core.state.begin_generation(generation);
             }
-            core.fill.set_known(core.state.keywords(), &head);
+            core.fill.set_known(core.state.keywords(), &core.state.spilled);
             core.journal.checkpoint_bytes = bytes;
         }
         // The log before it, and the last one, can go once nobody reads what is spilled there.
         self.until(|_| (old.spilled().is_empty() || Arc::strong_count(&old) == 1).then_some(())).await;
-        self.ask(|ask| Outgoing::Forget { ask, until: head.place.number }).await;
+        self.ask(|ask| Outgoing::Forget { ask, until }).await;
         if is_new { self.log(&Change::Epoch).await } else { Ok(()) }
     }
 }
@@ -210,6 +200,7 @@ mod tests {
     use super::*;
     use crate::collection::{About, Collection};
     use crate::documents::{Standing, Version};
+    use crate::state::State;
     use crate::table::Record;
     use crate::{Channels, Iee};
     use arras_keys::Key;

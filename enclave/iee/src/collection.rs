@@ -116,7 +116,7 @@ impl Collection {
             collection: number,
             salt: self.salt,
             settings: self.about.settings.clone(),
-            documents: self.documents.published_count() as u64,
+            documents: self.documents.by_name.len() as u64,
             entries: self.about.entries,
             live_entries: if may_update { self.documents.live_entries } else { self.about.entries },
             revision: self.about.revision,

@@ -10,6 +10,7 @@ use crate::lane::Stopped;
 use crate::server::{Core, Enclave};
 use crate::table::{Counted, Found, KEYWORD_BYTES, Record, Records, SEGMENTS, segment_of};
 use crate::tasks::in_flights;
+use arras_protocol::Blob;
 use arras_protocol::iee::{Fault, Outgoing};
 use arras_schemes::bisen::message::{Refused, Reply};
 use arras_schemes::bisen::update::Fence;
@@ -31,11 +32,12 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
 
 impl Core {
     /// The entries that a round reads, of keywords of these segments, and room for what it does with them.
-    fn gather(&self, number: u32, range: Range<usize>, found: &Found) -> Result<(Fetch, Reserved), Refused> {
-        let Collection { table, documents, .. } = self.state.collection(number)?;
+    fn gather(&mut self, of: u32, range: Range<usize>, found: Found) -> Result<(Fetch, Reserved), Refused> {
+        let Collection { table, documents, .. } = self.state.collection(of)?;
+        let bound = documents.bound();
         let here = range.flat_map(|segment| table.segment(segment)).map(|(stem, _)| stem);
         let stems = here.chain(found.keys().filter(|stem| table.get(stem).is_none()));
-        let mut keywords: Vec<Counted> = stems.map(|stem| table.counted(*stem, found)).collect();
+        let mut keywords: Vec<Counted> = stems.map(|stem| table.counted(*stem, &found)).collect();
         keywords.retain(|keyword| keyword.entries() > 0);
         // No label may come a second time, and what they have then is one record.
         if self.state.epochs == u32::MAX || keywords.len() > COUNTED_MAX {
@@ -44,7 +46,7 @@ impl Core {
         // Where nothing is spilled, the table has them all.
         let growth = if self.state.spilled.spilled().is_empty() { 0 } else { keywords.len() * KEYWORD_BYTES };
         let reserved = self.make_room_for_data(growth, bytes_for(&keywords))?;
-        Ok((Fetch::new(keywords.into_iter(), true, documents.bound()), reserved))
+        Ok((Fetch::new(keywords.into_iter(), true, bound), reserved))
     }
 
     /// Puts of what is left, once all entries are there; what keywords have then, and how many entries fewer that is.
@@ -81,7 +83,7 @@ impl Enclave {
             let revision = collection.revision_with(fence)?;
             let (round, entries) = (core.fill.round(), collection.about.entries.max(1));
             let first = from.min(SEGMENTS as u64) as usize;
-            let count = ((SEGMENTS * round) as u64).div_ceil(entries).min(SEGMENTS as u64) as usize;
+            let count = ((SEGMENTS * round) as u64 / entries).clamp(1, SEGMENTS as u64) as usize;
             if !spilled.spilled().is_empty() {
                 core.fill.hold(round_keywords(round))?;
             }
@@ -95,7 +97,7 @@ impl Enclave {
             is_its && core.state.collection(number).is_ok_and(|of| !void(of))
         };
         let found = self.find(&spilled, (most, 1), 0, &Share::default(), wanted).await?;
-        let (mut fetch, reserved) = self.core().gather(number, range, &found)?;
+        let (mut fetch, reserved) = self.core().gather(number, range, found)?;
         let read = fetch.entries() as u64;
         if read == 0 {
             return Ok(Reply::Compacted { next, read, saved: 0 });
@@ -107,8 +109,7 @@ impl Enclave {
         self.log(&Change::Compacted { collection: number, revision, saved, keywords }).await?;
         // What begins from now on holds another.
         let core = &mut *self.core();
-        let next_head = Arc::new(*spilled);
-        let before = std::mem::replace(&mut core.state.spilled, next_head);
+        let before = core.state.succeed(Head::clone(&spilled));
         let remove = self.clone().remove(number, fetch.into_order(), (before, reserved));
         core.tasks.spawn(None, Box::pin(remove));
         Ok(Reply::Compacted { next, read, saved })
@@ -118,7 +119,7 @@ impl Enclave {
     async fn remove(self, number: u32, mut order: Order, held: (Arc<Head>, Reserved)) -> Result<(), Fault> {
         self.until(|_| (Arc::strong_count(&held.0) == 1).then_some(())).await;
         let ask = || {
-            let labels = self.draw(&mut order, number)?.labels();
+            let labels = Blob(self.draw(&mut order, number)?.labels.as_flattened().to_vec());
             Some(((), self.ask(|ask| Outgoing::Remove { ask, labels })))
         };
         in_flights(ask, |(), _| Ok(())).await

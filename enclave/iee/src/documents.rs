@@ -49,7 +49,8 @@ pub(crate) struct Version {
 pub(crate) struct Documents {
     versions: Vec<Version>,
     pub(crate) published: Set,
-    by_name: HashMap<DocumentName, u32>,
+    /// Those that are published.
+    pub(crate) by_name: HashMap<DocumentName, u32>,
     drafts: HashMap<DocumentName, u32>,
     /// Of those that are published.
     pub(crate) total_length: u64,
@@ -66,10 +67,6 @@ impl Documents {
     /// How many numbers were given.
     pub(crate) fn bound(&self) -> usize {
         self.versions.len()
-    }
-
-    pub(crate) fn published_count(&self) -> usize {
-        self.by_name.len()
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Version> {

@@ -31,16 +31,12 @@ pub(crate) type Best = Vec<(u32, f32)>;
 
 /// A formula half evaluated.
 pub(crate) struct Evaluation {
-    waiting: Vec<Set>,
+    pub(crate) waiting: Vec<Set>,
     /// Of keywords that were looked at: in how many published documents they occur.
     pub(crate) frequencies: Vec<u32>,
 }
 
 impl Evaluation {
-    pub(crate) fn new(keywords: usize) -> Self {
-        Self { waiting: Vec::new(), frequencies: vec![0; keywords] }
-    }
-
     /// What is left behind the last step: published then, still there under its name, and visible to the client.
     pub(crate) fn visible(&mut self, ground: &Ground, documents: &Documents) -> Set {
         let mut found = self.operand();
@@ -182,7 +178,7 @@ impl Scores {
     /// Adds what a keyword contributes that occurs in `frequency` of the published documents.
     pub(crate) fn add(&mut self, ground: &Ground, of: &Documents, keyword: usize, frequency: u32) {
         let documents = ground.snapshot.count_ones(..).max(1) as f32;
-        let average = of.total_length as f32 / of.published_count().max(1) as f32;
+        let average = of.total_length as f32 / of.by_name.len().max(1) as f32;
         let frequency = frequency as f32;
         let rarity = match ground.search.ranking {
             Ranking::None => return,

@@ -43,13 +43,7 @@ pub(crate) type Entry = (Operation, u32, Metadata);
 /// A question: which entries, and their labels.
 pub(crate) struct Question {
     entries: Vec<u32>,
-    labels: Vec<Block>,
-}
-
-impl Question {
-    pub(crate) fn labels(&self) -> Blob {
-        Blob(self.labels.as_flattened().to_vec())
-    }
+    pub(crate) labels: Vec<Block>,
 }
 
 /// In which order entries are asked for, or removed.
@@ -137,7 +131,7 @@ impl Enclave {
     pub(crate) async fn fetch(&self, fetch: &mut Fetch, collection: u32) -> Result<(), Refused> {
         let ask = || {
             let question = self.draw(&mut fetch.order, collection)?;
-            let labels = question.labels();
+            let labels = Blob(question.labels.as_flattened().to_vec());
             Some((question, self.ask(|ask| Outgoing::Get { ask, labels })))
         };
         let take = |question: Question, answer: Option<Blob>| {

@@ -193,7 +193,7 @@ impl Enclave {
         self.put(puts).await;
         let core = &mut *self.core();
         core.is_ready = true;
-        core.tasks.say(Outgoing::Ready);
+        core.tasks.out.push(Outgoing::Ready);
         Ok(())
     }
 
@@ -207,9 +207,9 @@ impl Enclave {
             core.state.apply(&core.root, &piece)?;
         }
         let core = &mut *self.core();
-        core.state.spilled = Arc::new(head);
-        core.fill.set_known(core.state.keywords(), &head);
         (core.journal.place, core.journal.before) = (head.place, head.place.value());
+        core.fill.set_known(core.state.keywords(), &head);
+        core.state.spilled = Arc::new(head);
         Ok(())
     }
 

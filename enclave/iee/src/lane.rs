@@ -54,7 +54,7 @@ impl Core {
 
     /// Whether a change can be carried out, before anything is logged of it, and room for data that come with it; a reply if there is nothing
     /// to do.
-    fn admit(&self, request: &Request) -> Result<(Option<Reply>, Reserved), Refused> {
+    fn admit(&mut self, request: &Request) -> Result<(Option<Reply>, Reserved), Refused> {
         let growth = match request {
             Request::Update(update) => {
                 let collection = self.state.collection(update.collection)?;
@@ -104,9 +104,7 @@ impl Core {
 impl Enclave {
     /// The start, and then changes for as long as the enclave runs.
     pub(crate) async fn change_all(self, owner: Owner) -> Result<(), Fault> {
-        let is_shown =
-            |core: &mut Core| core.identity.as_ref().is_none_or(|identity| identity.config.is_some());
-        self.until(|core| is_shown(core).then_some(())).await;
+        self.until(|core| core.identity.iter().all(|of| of.config.is_some()).then_some(())).await;
         self.boot(owner).await?;
         if self.core().is_due(None) {
             self.checkpoint().await?;

@@ -58,20 +58,15 @@ fn main() -> ExitCode {
     let given = arguments.len();
     arguments.retain(|argument| argument != DEBUG);
     let debug = arguments.len() < given;
-    let [option, sealing] = &arguments[..] else { return usage() };
-    if option != SEALING {
-        return usage();
+    if arguments.len() != 2 || arguments[0] != SEALING {
+        eprintln!("Expected are {SEALING} FILE and, if need be, {DEBUG} (no walls).");
+        return ExitCode::FAILURE;
     }
     eprintln!(
         "Warning: this enclave is an ordinary process, its sealing key a file: nothing is protected from who has this machine."
     );
-    let Err(error) = run(Path::new(sealing), debug) else { return ExitCode::SUCCESS };
+    let Err(error) = run(Path::new(&arguments[1]), debug) else { return ExitCode::SUCCESS };
     eprintln!("The enclave ends: {error}.");
     let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>());
     fault.map_or(ExitCode::FAILURE, |fault| ExitCode::from(fault.code()))
-}
-
-fn usage() -> ExitCode {
-    eprintln!("Expected are {SEALING} FILE and, if need be, {DEBUG} (no walls).");
-    ExitCode::FAILURE
 }

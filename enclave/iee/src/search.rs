@@ -21,8 +21,8 @@ const RUN_BYTES: usize = 32;
 
 impl Core {
     /// Begins, with all that there is now and what was found of its keywords among what is spilled.
-    fn ground(&self, client: Client, search: Search, held: usize, found: &Found) -> Result<Ground, Refused> {
-        let groups = self.rights(client, search.collection)?.groups;
+    fn ground(&mut self, of: Client, search: Search, held: usize, found: Found) -> Result<Ground, Refused> {
+        let groups = self.rights(of, search.collection)?.groups;
         let depth = search.depth().ok_or(Refused::Formula)?;
         let collection = self.state.collection(search.collection)?;
         let counted = search.filters.iter().any(|filter| matches!(filter.of, Attribute::Frequency(_)));
@@ -30,7 +30,7 @@ impl Core {
         let with_metadata = counted || search.ranking != Ranking::None || in_phrase;
         let keywords = search.keywords.iter();
         let keywords: Vec<Counted> =
-            keywords.map(|keyword| collection.table.counted(collection.stem(keyword), found)).collect();
+            keywords.map(|keyword| collection.table.counted(collection.stem(keyword), &found)).collect();
         let entries = keywords.iter().map(Counted::entries).sum();
         let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
         let bound = collection.documents.bound();
@@ -42,11 +42,13 @@ impl Core {
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
+        let reserved = self.make_room(bytes, &self.share(of))?;
+        let collection = self.state.collection(search.collection)?;
         Ok(Ground {
             groups,
             // A search may ask for more than the collection, not for less.
             padding: search.padding.max(collection.about.settings.padding),
-            reserved: self.make_room(bytes, &self.share(client))?,
+            reserved,
             fetch: Fetch::new(keywords.into_iter(), with_metadata, bound),
             snapshot: collection.documents.published.clone(),
             bound,
@@ -76,6 +78,7 @@ impl Enclave {
     /// A search, to its last page. `held` are the bytes of what was asked.
     pub(crate) async fn search(&self, client: Client, search: Search, held: usize) -> Result<Reply, Stopped> {
         let share = self.core().share(client);
+        search.depth().ok_or(Refused::Formula)?;
         let stems: Stems = {
             let core = self.core();
             let collection = core.state.collection(search.collection)?;
@@ -90,8 +93,7 @@ impl Enclave {
                 break (spilled, found);
             }
         };
-        let mut ground = self.core().ground(client, search, held, &found)?;
-        drop(found);
+        let mut ground = self.core().ground(client, search, held, found)?;
         self.fetch(&mut ground.fetch, ground.search.collection).await?;
         drop(spilled);
         let (mut best, matches) = self.evaluate(&ground, &share).await?;
@@ -110,7 +112,10 @@ impl Enclave {
                 return Ok(reply);
             }
             let (connection, bytes) = (client.connection, self.core().wrapped(client, reply));
+            self.core().unread.push((client, Arc::clone(&share)));
             self.ask(|ask| Outgoing::Part { ask, connection, bytes }).await;
+            let taken = self.core().unread.iter().position(|(reader, _)| *reader == client);
+            let _ = taken.map(|at| self.core().unread.remove(at));
             from = until;
         }
     }
@@ -119,7 +124,7 @@ impl Enclave {
     async fn evaluate(&self, ground: &Ground, share: &Share) -> Result<(Best, u32), Refused> {
         let (search, sets) = (&ground.search, ground.bound / 64 + 1);
         let mut left = 0;
-        let mut evaluation = Evaluation::new(search.keywords.len());
+        let mut evaluation = Evaluation { waiting: Vec::new(), frequencies: vec![0; search.keywords.len()] };
         let entries = |keyword: &u16| {
             ground.fetch.words.get(usize::from(*keyword)).map_or(0, |word| word.count as usize)
         };
@@ -137,7 +142,7 @@ impl Enclave {
         let mut found =
             evaluation.visible(ground, &self.core().state.collection(search.collection)?.documents);
         for by in &search.filters {
-            self.work(share, &mut left, sets + ground.fetch.entries()).await;
+            self.work(share, &mut left, ground.bound + ground.fetch.entries()).await;
             filter(ground, &self.core().state.collection(search.collection)?.documents, by, &mut found);
         }
         let matches = found.count_ones(..) as u32;

@@ -19,6 +19,7 @@ use arras_schemes::bisen::channel::{
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights, decode, encode};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Least memory that the enclave works with.
@@ -63,6 +64,8 @@ pub(crate) struct Core {
     /// Changes that wait for their turns, and whose the last was.
     pub(crate) jobs: Waiting<Job>,
     pub(crate) last_job: u64,
+    /// Whose results wait for a page to be taken, and what it has of the memory; who has waited longest comes first.
+    pub(crate) unread: Vec<(Client, Share)>,
     /// How full the tables are, and its bounds that are not the memory's.
     pub(crate) fill: Fill,
     bounds: (usize, Option<u64>),
@@ -112,6 +115,7 @@ impl Iee {
             tasks: Tasks::default(),
             jobs: Waiting::new(),
             last_job: 0,
+            unread: Vec::new(),
             fill: Fill::default(),
             bounds: (usize::MAX, None),
             connections: BTreeMap::new(),
@@ -190,7 +194,7 @@ impl Enclave {
                     let done = enclave.search(client, search, bytes).await;
                     enclave.finish(client, done)
                 };
-                core.tasks.spawn(Some(client.connection), Box::pin(search));
+                core.tasks.spawn(Some(client), Box::pin(search));
             }
             request => {
                 let share = core.share(client);
@@ -227,7 +231,7 @@ impl Core {
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
             let (identity, public, binding) = Identity::new(authority, &administrator)?;
-            self.tasks.say(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
+            self.tasks.out.push(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
             self.identity = Some(identity);
             hash = sha256(&[authority]);
         }
@@ -248,7 +252,7 @@ impl Core {
             }
             Channels::Other(open) => open(),
         };
-        let share = Held::by(self.next_connection);
+        let share = Arc::new(Held { place: self.next_connection, ..Held::default() });
         self.connections.insert(connection, Connection { channel, client: None, share });
         Ok(())
     }
@@ -278,7 +282,7 @@ impl Core {
 
     fn say(&mut self, connection: ConnectionId, bytes: Blob) {
         if !bytes.is_empty() {
-            self.tasks.say(Outgoing::ToClient { connection, bytes });
+            self.tasks.out.push(Outgoing::ToClient { connection, bytes });
         }
     }
 
@@ -301,7 +305,7 @@ impl Core {
         peer.share = share.unwrap_or_else(|| Arc::clone(&peer.share));
         peer.client = Some(client);
         self.flush(connection);
-        self.tasks.say(Outgoing::Opened(connection));
+        self.tasks.out.push(Outgoing::Opened(connection));
     }
 
     /// What a client has of the memory.
@@ -311,7 +315,7 @@ impl Core {
 
     fn close(&mut self, connection: ConnectionId) {
         self.flush(connection);
-        self.tasks.say(Outgoing::Close(connection));
+        self.tasks.out.push(Outgoing::Close(connection));
         self.forget(connection);
     }
 
@@ -319,7 +323,8 @@ impl Core {
     fn forget(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
         self.jobs.retain(|(_, job)| job.client.connection != connection);
-        self.tasks.forget(connection);
+        self.unread.retain(|(client, _)| client.connection != connection);
+        self.tasks.forget(|client| client.connection == connection);
     }
 
     /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
@@ -375,18 +380,28 @@ impl Core {
         self.sealer.seal(content, at, &mut self.prg)
     }
 
-    /// Makes room for a client.
-    pub(crate) fn make_room(&self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
+    /// Makes room for a client, if need be by giving up results of one that has no less, itself among them, and has not taken a page for the
+    /// longest time.
+    pub(crate) fn make_room(&mut self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
         let most = self.budget.total.saturating_sub(self.state.bytes());
         if bytes > most {
             return Err(Refused::Memory { needed: bytes as u64, budget: most as u64 });
         }
-        // What others have under way comes back.
-        self.budget.reserve(bytes, most, share).ok_or(Refused::Busy)
+        loop {
+            if let Some(reserved) = self.budget.reserve(bytes, most, share) {
+                return Ok(reserved);
+            }
+            // What others have under way comes back.
+            let oldest =
+                self.unread.iter().position(|(_, its)| its.bytes.load(Relaxed) >= share.bytes.load(Relaxed));
+            let (reader, _) = self.unread.remove(oldest.ok_or(Refused::Busy)?);
+            self.tasks.forget(|client| client == reader);
+            self.answer(reader, Reply::Refused(Refused::Busy));
+        }
     }
 
     /// Makes room for data that comes, until it is there, and for what is there beside it.
-    pub(crate) fn make_room_for_data(&self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
+    pub(crate) fn make_room_for_data(&mut self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
         let budget = self.budget.for_data().saturating_sub(self.state.bytes());
         if growth > budget {
             return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });

@@ -110,7 +110,9 @@ impl Enclave {
         }
         let bytes = keywords * (FOUND_BYTES + each * 2 * size_of::<(u32, u32)>());
         let _reserved = self.core().make_room(beside + FLIGHTS_MAX * PIECE_BYTES + bytes, share)?;
-        let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
+        // Each search reads all of it: those of one client do not stop others.
+        let in_turn = async |sealed| (sealed.await, self.turn(share).await).0;
+        let ask = || pieces.next().map(|piece| (piece, in_turn(self.load(head.name(piece)))));
         let take = |piece, sealed| {
             let core = self.core();
             for record in core.spilled(head, piece, sealed)?.iter().filter(|record| wanted(&core, record)) {

@@ -25,7 +25,8 @@ pub(crate) struct State {
     pub(crate) epochs: u32,
     /// The epoch of the last spill: that of keywords that come into a table.
     pub(crate) generation: u32,
-    /// The newest checkpoint, of counters that are not in tables: whoever reads it, or entries that were counted beside it, holds it.
+    /// The newest checkpoint, of counters that are not in tables: whoever reads it, or entries that were counted beside it, holds it. When entries
+    /// are replaced another takes its place, though it is the same: once nobody holds the one before, nobody reads what it counted.
     pub(crate) spilled: Arc<Head>,
 }
 
@@ -63,6 +64,23 @@ impl State {
     /// Keywords in tables.
     pub(crate) fn keywords(&self) -> usize {
         self.collections.iter().map(|collection| collection.table.keywords()).sum()
+    }
+
+    /// Everything that is small, of a generation.
+    pub(crate) fn rest(&self, generation: u32) -> Change {
+        Change::Rest {
+            collections: self.collections.iter().map(|collection| collection.about.clone()).collect(),
+            policy: self.policy.clone(),
+            epochs: self.epochs.max(generation),
+            generation,
+        }
+    }
+
+    /// Another checkpoint counts from now on; the one before.
+    pub(crate) fn succeed(&mut self, head: Head) -> Arc<Head> {
+        let before = std::mem::replace(&mut self.spilled, Arc::new(head));
+        let _ = before.next.set(Arc::clone(&self.spilled));
+        before
     }
 
     /// What was in tables is spilled; what comes into them from now on is of this generation.

@@ -5,9 +5,9 @@
 //! `await`: tasks are `Send`, and what a lock gives is not.
 
 use crate::budget::Share;
-use crate::server::{Core, Enclave};
+use crate::server::{Client, Core, Enclave};
 use arras_protocol::Blob;
-use arras_protocol::iee::{AskId, ConnectionId, Fault, Outgoing, StateName};
+use arras_protocol::iee::{AskId, Fault, Outgoing, StateName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ pub(crate) fn next_turn<T>(waiting: &mut Waiting<T>, last: &mut u64) -> Option<T
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// Under numbers that rise, but for the one that is polled; whose search each is, with whom it is let go.
-    tasks: BTreeMap<u64, (Option<ConnectionId>, Boxed)>,
+    tasks: BTreeMap<u64, (Option<Client>, Boxed)>,
     next: u64,
     /// Whether one has gone on, so that others may.
     moved: bool,
@@ -46,31 +46,27 @@ pub(crate) struct Tasks {
     last_turn: u64,
     /// Whether the host was asked for the next turn.
     again: bool,
-    out: Vec<Outgoing>,
+    /// What is to be said to the host.
+    pub(crate) out: Vec<Outgoing>,
 }
 
 impl Tasks {
-    pub(crate) fn spawn(&mut self, connection: Option<ConnectionId>, task: Boxed) {
-        self.tasks.insert(self.next, (connection, task));
+    pub(crate) fn spawn(&mut self, client: Option<Client>, task: Boxed) {
+        self.tasks.insert(self.next, (client, task));
         self.next += 1;
         self.moved = true;
     }
 
-    /// Lets go of a client's searches.
-    pub(crate) fn forget(&mut self, connection: ConnectionId) {
-        self.tasks.retain(|_, (whose, _)| *whose != Some(connection));
+    /// Lets go of searches.
+    pub(crate) fn forget(&mut self, whose: impl Fn(Client) -> bool) {
+        self.tasks.retain(|_, (client, _)| !client.is_some_and(&whose));
         self.moved = true;
     }
 
     /// The task that is to be polled next, from a number on.
-    fn take(&mut self, from: u64) -> Option<(u64, (Option<ConnectionId>, Boxed))> {
+    fn take(&mut self, from: u64) -> Option<(u64, (Option<Client>, Boxed))> {
         let number = *self.tasks.range(from..).next()?.0;
         Some((number, self.tasks.remove(&number)?))
-    }
-
-    /// Says something to the host that it does not answer.
-    pub(crate) fn say(&mut self, message: Outgoing) {
-        self.out.push(message);
     }
 
     /// What is to be sent; with it the host is asked for a turn if somebody waits for one.

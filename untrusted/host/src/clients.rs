@@ -18,8 +18,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::debug;
 
-/// What is to be done when a client has taken a part of a reply.
-pub(crate) type Taken = Box<dyn FnOnce() + Send>;
+/// What is to be done when a client has taken a part of a reply, or will not take it any more: when this goes.
+pub(crate) struct Taken(Option<Box<dyn FnOnce() + Send>>);
+
+impl Taken {
+    pub(crate) fn new(then: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(then)))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|then| then());
+    }
+}
 
 /// A client that is connected.
 struct Client {
@@ -152,7 +164,7 @@ impl Clients {
                     self.held.fetch_sub(reply.len(), Ordering::Relaxed);
                     // Opening a channel takes more replies than it has requests.
                     if let Some(taken) = taken {
-                        taken();
+                        drop(taken);
                     } else if under_way.available_permits() < CLIENT_REQUESTS_MAX {
                         under_way.add_permits(1);
                     }
@@ -302,8 +314,16 @@ mod tests {
             heard.recv().await.unwrap();
         }
         let (tell, mut told) = mpsc::unbounded_channel();
+<<<<<<< HEAD
         let taken: Taken = Box::new(move || _ = tell.send(()));
         clients.reply(connection, vec![7; 10_000].into(), Some(taken));
+=======
+        let part = || {
+            let tell = tell.clone();
+            clients.reply(connection, vec![7; 10_000].into(), Some(Taken::new(move || _ = tell.send(()))));
+        };
+        part();
+>>>>>>> w-rl
         tokio::task::yield_now().await;
         assert!(told.try_recv().is_err(), "nobody has read it");
         let mut bytes = vec![0; 10_004];
@@ -315,6 +335,14 @@ mod tests {
         assert!(heard.try_recv().is_err(), "as many are under way as before");
         clients.reply(connection, vec![7; 10].into(), None);
         assert!(matches!(heard.recv().await, Some(Said::Message { .. })));
+        // Or when nobody will take it: the enclave has an answer to whatever it asks.
+        part();
+        assert!(told.try_recv().is_err());
+        drop(theirs);
+        while !matches!(heard.recv().await, Some(Said::Gone(_))) {}
+        told.try_recv().unwrap();
+        part();
+        told.try_recv().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use crate::attestation::{Attester, Question};
 use crate::certificate::certificate;
-use crate::clients::Clients;
+use crate::clients::{Clients, Taken};
 use crate::counter::Counter;
 use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave, ended};
 use crate::seen::Seen;
@@ -283,7 +283,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
             Outgoing::ToClient { connection, bytes } => self.clients.reply(connection, bytes, None),
             Outgoing::Part { ask, connection, bytes } => {
                 let answers = self.answers.clone();
-                let taken = Box::new(move || drop(answers.send(Incoming::Answer { ask, bytes: None })));
+                let taken = Taken::new(move || drop(answers.send(Incoming::Answer { ask, bytes: None })));
                 self.clients.reply(connection, bytes, Some(taken));
             }
             Outgoing::Opened(connection) => self.clients.opened(connection),

@@ -38,8 +38,12 @@ pub(crate) fn search(collection: u32) -> Search {
     Search { keywords: vec![WORD], formula: vec![Step::Keyword(0)], ..Search::new(collection) }
 }
 
-pub(crate) fn grant(host: &mut Host, ada: ConnectionId, rights: Rights) {
-    let request = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights };
+fn grant(host: &mut Host, ada: ConnectionId, rights: Rights) {
+    grant_to(host, ada, "bob", rights);
+}
+
+pub(crate) fn grant_to(host: &mut Host, ada: ConnectionId, name: &str, rights: Rights) {
+    let request = Request::Grant { identity: name.into(), collection: "mail".into(), rights };
     assert_eq!(host.call(ada, request), Reply::Done);
 }
 

@@ -1,11 +1,11 @@
 //! Counters beyond the tables: what the host sees of them, and one that gives what is old, another's or nothing.
 
-use super::host::{ADMINISTRATOR, Disk, Host, To, without};
+use super::host::{ADMINISTRATOR, Disk, Host, To, keeping, without};
 use arras_iee::Fault;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::{shuffle, uniform};
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, StateName};
-use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
+use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Tampering};
 use arras_schemes::bisen::query::{PhraseWord, Search, Step};
 use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
@@ -209,6 +209,35 @@ fn searches_that_wait_for_a_reading_count_with_their_formulas() {
     }
     // About 100 KB each.
     assert!((64..clients as usize * CLIENT_REQUESTS_MAX).contains(&refused), "{refused}");
+}
+
+#[test]
+fn readings_of_one_client_do_not_stop_those_of_others() {
+    let (mut host, ada) = filled(40);
+    let rights = Rights { search: true, update: false, rank: false, fields: 0, groups: Groups::All };
+    let grant = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights };
+    assert_eq!(host.call(ada, grant), Reply::Done);
+    let (lie, read) = keeping(To::Load);
+    host.lie = lie;
+    let mut of_bob = Vec::new();
+    for number in 2..7 {
+        let bob = host.connect(number, "bob");
+        for _ in 0..CLIENT_REQUESTS_MAX {
+            of_bob.push((bob, host.send(bob, Request::Search(any_of(vec![word(0)])))));
+        }
+    }
+    let of_ada = host.send(ada, Request::Search(any_of(vec![word(1)])));
+    host.run().unwrap();
+    host.lie = None;
+    // All is there at once, hers last.
+    read.take().into_iter().for_each(|incoming| host.say(incoming));
+    while !host.gets.iter().any(|labels| labels.len() == 1) {
+        assert!(host.step().unwrap());
+    }
+    assert!(host.gets.len() < 5, "{} of {} came before hers", host.gets.len(), of_bob.len());
+    host.run().unwrap();
+    assert!(matches!(host.answer(ada, of_ada), Some(Reply::Found(_))));
+    assert!(of_bob.iter().all(|(bob, number)| matches!(host.answer(*bob, *number), Some(Reply::Found(_)))));
 }
 
 /// A keyword may have a record for each time that tables were spilled.

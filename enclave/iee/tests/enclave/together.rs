@@ -159,30 +159,97 @@ fn a_page_taken_later_has_what_was_replaced_since_and_not_what_was_removed() {
     assert_eq!(names.len(), many as usize + 20 - 1);
 }
 
-#[test]
-fn entries_stay_until_the_searches_that_want_them_have_ended() {
-    let (mut host, ada, other) = world();
-    (0..5).for_each(|number| retire(&mut host, ada, number));
-    let before = host.disk.entries.len();
+fn compact(host: &mut Host, client: ConnectionId, collection: u32) -> Reply {
+    host.call(client, Request::Compact { collection, from: None, fence: Fence::default() })
+}
+
+/// Begins a search of which the host keeps the first answer of a kind back, until it is `released`.
+fn begun(host: &mut Host, client: ConnectionId, kept_to: To) -> (u64, Rc<RefCell<Vec<Incoming>>>) {
     let search = Search { keywords: WORDS.to_vec(), formula: vec![Step::Keyword(0)], ..Search::new(0) };
-    // Its question is asked, and answered from the storage only after the compaction.
-    let number = host.send(other, Request::Search(search));
+    let number = host.send(client, Request::Search(search));
     let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
     let keep = Rc::clone(&kept);
-    let mut first = true;
     host.lie = Some(Box::new(move |incoming, to| {
-        if to == To::Get && std::mem::take(&mut first) {
+        if to == kept_to && keep.borrow().is_empty() {
             keep.borrow_mut().push(incoming);
             return Vec::new();
         }
         vec![incoming]
     }));
     host.run().unwrap();
-    let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };
-    let reply = host.call(ada, compact);
-    assert_eq!(reply, Reply::Compacted { next: None, read: 20, saved: 5 });
+    host.lie = None;
+    assert_eq!(kept.borrow().len(), 1);
+    (number, kept)
+}
+
+#[test]
+fn entries_stay_until_the_searches_that_want_them_have_ended() {
+    let (mut host, ada, other) = world();
+    (0..5).for_each(|number| retire(&mut host, ada, number));
+    let before = host.disk.entries.len();
+    let search = begun(&mut host, other, To::Get);
+    assert_eq!(compact(&mut host, ada, 0), Reply::Compacted { next: None, read: 20, saved: 5 });
     let old_and_new = host.disk.entries.len();
     assert_eq!(old_and_new, before + 15, "nothing is removed yet");
-    assert_eq!(release(&mut host, other, (number, kept)), (5..10).collect());
+    assert_eq!(release(&mut host, other, search), (5..10).collect());
     assert_eq!(host.disk.entries.len(), 15);
+}
+
+/// Those of a second round are wanted by a search that began before the first.
+#[test]
+fn entries_stay_until_searches_that_began_some_rounds_ago_have_ended() {
+    let (mut host, ada, other) = world();
+    host.create(ada, "notes", 0);
+    let mut update = Update::new(1);
+    let slot = update.document(DocumentAction::NewPublished, DocumentName([1; 16]), Facts::default());
+    update.occurrences(slot.unwrap(), WORDS[0], &[0]).unwrap();
+    assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
+    let search = begun(&mut host, other, To::Get);
+    assert_eq!(compact(&mut host, ada, 1), Reply::Compacted { next: None, read: 1, saved: 0 });
+    assert_eq!(compact(&mut host, ada, 0), Reply::Compacted { next: None, read: 20, saved: 0 });
+    assert_eq!(host.disk.entries.len(), 42, "nothing is removed yet");
+    assert_eq!(release(&mut host, other, search), (0..10).collect());
+    assert_eq!(host.disk.entries.len(), 21);
+}
+
+/// An update of a document with these words beside the first of all.
+fn of_words(document: u8, words: std::ops::Range<u8>) -> Request {
+    let mut update = Update::new(0);
+    let name = DocumentName([document; 16]);
+    let slot = update.document(DocumentAction::NewPublished, name, Facts::default()).unwrap();
+    update.occurrences(slot, WORDS[0], &[0]).unwrap();
+    words.for_each(|word| update.occurrences(slot, KeywordHash([word; 16]), &[0]).unwrap());
+    Request::Update(update)
+}
+
+/// So does what is spilled, whatever round came since they began.
+#[test]
+fn what_is_spilled_stays_until_searches_that_read_it_have_ended() {
+    let mut host = Host::with_counters(Disk::default(), 16).start();
+    let (ada, other) = (host.connect(1, ADMINISTRATOR), host.connect(2, ADMINISTRATOR));
+    host.create(ada, "mail", 0);
+    for document in 1..8 {
+        let words = 10 * document..10 * document + 8;
+        assert_eq!(host.call(ada, of_words(document, words)), Reply::Updated);
+    }
+    // The tables have been written whole since the last change, so a round needs no checkpoint before it.
+    let mut wrong = Update::new(0);
+    let slot = wrong.document(DocumentAction::Draft, DocumentName([99; 16]), Facts::default()).unwrap();
+    (0..16).for_each(|word| wrong.occurrences(slot, KeywordHash([word; 16]), &[0]).unwrap());
+    assert!(matches!(host.call(ada, Request::Update(wrong)), Reply::Refused(_)));
+    let search = begun(&mut host, other, To::Load);
+    let mut from = None;
+    while let Reply::Compacted { next, read: 0, .. } =
+        host.call(ada, Request::Compact { collection: 0, from, fence: Fence::default() })
+    {
+        from = Some(next.expect("a round that reads something"));
+    }
+    let forgotten = |host: &Host| host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    let before = forgotten(&host);
+    let changed = host.send(ada, of_words(9, 100..115));
+    host.run().unwrap();
+    assert_eq!((forgotten(&host), host.answer(ada, changed)), (before, None), "it waits for the search");
+    assert_eq!(release(&mut host, other, search), (1..8).collect());
+    assert!(forgotten(&host) > before);
+    assert_eq!(host.answer(ada, changed), Some(Reply::Updated));
 }

@@ -5,7 +5,7 @@ mod channel;
 mod formulas;
 mod texts;
 
-pub use bounds::{DEPTH_MAX, DOCUMENTS_MAX, FILTERS_MAX, KEYWORDS_MAX, PAIRS_MAX};
+pub use bounds::{DEPTH_MAX, DOCUMENTS_MAX, FILTERS_MAX, PAIRS_MAX};
 pub use channel::{ChannelBroken, ClientChannel, Plain};
 pub use formulas::{Malformed, MalformedWhy};
 

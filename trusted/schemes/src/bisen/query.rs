@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 #[cfg(feature = "bisen-client")]
-pub use super::client::{DEPTH_MAX, FILTERS_MAX, KEYWORDS_MAX, Malformed, MalformedWhy};
+pub use super::client::{DEPTH_MAX, FILTERS_MAX, Malformed, MalformedWhy};
+
+/// Most different keywords in a search.
+pub const KEYWORDS_MAX: usize = 256;
 
 /// Most steps in a formula.
 pub const STEPS_MAX: usize = 1024;
@@ -151,7 +154,8 @@ impl Search {
             depth = depth.max(waiting);
         }
         let listed: HashSet<_> = self.keywords.iter().collect();
-        let fits = listed.len() == self.keywords.len() && self.formula.len() <= STEPS_MAX;
+        let is_short = self.keywords.len() <= KEYWORDS_MAX && self.formula.len() <= STEPS_MAX;
+        let fits = is_short && self.padding.is_bounded() && listed.len() == self.keywords.len();
         (fits && waiting == 1).then_some(depth)
     }
 }

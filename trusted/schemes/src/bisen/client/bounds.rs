@@ -11,9 +11,6 @@ pub const PAIRS_MAX: usize = 32_768;
 /// Most documents in one call.
 pub const DOCUMENTS_MAX: usize = 2048;
 
-/// Most different keywords in a search.
-pub const KEYWORDS_MAX: usize = 256;
-
 /// Most filters in a search.
 pub const FILTERS_MAX: usize = 16;
 

@@ -148,7 +148,7 @@ impl Search {
 mod tests {
     use super::*;
     use crate::bisen::KeywordHash;
-    use crate::bisen::query::{Filter, Padding, PhraseWord};
+    use crate::bisen::query::{Filter, PADDED_MAX, Padding, PhraseWord};
 
     fn search(formula: Vec<Step>) -> Search {
         let keywords = (0..3).map(|keyword| KeywordHash([keyword; 16])).collect();
@@ -224,7 +224,17 @@ mod tests {
             let bad = Search { filters: vec![filter], ..search(vec![Step::All]) };
             assert_eq!(bad.check().unwrap_err().why, MalformedWhy::Bound);
         }
-        let bad = Search { padding: Padding::Fixed(0), ..search(vec![Step::All]) };
+        let hash = |number: u16| KeywordHash([number.to_be_bytes(); 8].as_flattened().try_into().unwrap());
+        let all = || search(vec![Step::All]);
+        let bad = Search { filters: vec![Filter::length(1); FILTERS_MAX + 1], ..all() };
         assert_eq!((bad.check().unwrap_err().why, bad.depth()), (MalformedWhy::Bound, Some(1)));
+        // What takes more of the enclave than is counted, it refuses itself.
+        for bad in [
+            Search { keywords: (0..=KEYWORDS_MAX as u16).map(hash).collect(), ..all() },
+            Search { padding: Padding::Fixed(0), ..all() },
+            Search { padding: Padding::Fixed(PADDED_MAX + 1), ..all() },
+        ] {
+            assert_eq!((bad.check().unwrap_err().why, bad.depth()), (MalformedWhy::Bound, None));
+        }
     }
 }
