@@ -314,16 +314,11 @@ mod tests {
             heard.recv().await.unwrap();
         }
         let (tell, mut told) = mpsc::unbounded_channel();
-<<<<<<< HEAD
-        let taken: Taken = Box::new(move || _ = tell.send(()));
-        clients.reply(connection, vec![7; 10_000].into(), Some(taken));
-=======
         let part = || {
             let tell = tell.clone();
             clients.reply(connection, vec![7; 10_000].into(), Some(Taken::new(move || _ = tell.send(()))));
         };
         part();
->>>>>>> w-rl
         tokio::task::yield_now().await;
         assert!(told.try_recv().is_err(), "nobody has read it");
         let mut bytes = vec![0; 10_004];
