@@ -39,6 +39,7 @@ mod private;
 mod programs;
 mod proxy;
 mod racing;
+mod restored;
 mod retyped;
 mod search_path;
 mod shown;

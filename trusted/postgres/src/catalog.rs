@@ -8,6 +8,7 @@ mod check;
 mod doubt;
 mod order;
 mod origin;
+mod places;
 mod reading;
 
 pub use check::KeyCheck;
@@ -18,6 +19,7 @@ pub use doubt::{Tables, Taken};
 pub(crate) use order::CIPHERTEXT_KEY_BYTES;
 pub use order::Order;
 pub use origin::{Origin, StatementDigest};
+pub(crate) use places::{ASK_PLACES, declared_places, not_known};
 pub use reading::COLUMNS;
 
 use crate::column_type::ColumnType;
@@ -55,6 +57,8 @@ pub struct Catalog {
     shown: bool,
     /// Does the database keep checks of columns ([`crate::checks`])?
     keeps_checks: bool,
+    /// Does it tell where labels are stored?
+    keeps_places: bool,
     /// Functions that take a row: `t.f` may be `f(t)`.
     of_rows: BTreeSet<String>,
     /// Names of relations that were there, or are declared.

@@ -1,7 +1,7 @@
 //! Whether what tables store of encrypted columns is what the proxy stored there: every sealed value opens, its terms are those
 //! of its value, and its label is that of its value in the OPE table. Read row by row, in the memory of a few.
 
-use crate::catalog::{COLUMNS, Catalog, Column, Encryption, Table};
+use crate::catalog::{COLUMNS, Catalog, Encryption, Table};
 use crate::codec::Datum;
 use crate::mope::{Snapshot, Stored, stranger_of_table};
 use crate::rewrite::term::Term;
@@ -54,17 +54,7 @@ pub async fn tables(snapshot: &Snapshot, schema: Arc<Schema>) -> Result<Catalog,
 /// Where labels are stored, by what is declared and there.
 #[must_use]
 pub fn stored(catalog: &Catalog) -> Vec<Stored> {
-    let of_table = |table: &Arc<Table>| {
-        let place = |column: &Column| {
-            let encryption = column.encryption.as_ref()?;
-            let protocol = encryption.labels()?;
-            let attribute = format!("{}{}", column.name, Term::Order.suffix());
-            let place = [table.schema.clone(), table.name.clone(), attribute];
-            Some(Stored { column: encryption.id.into(), protocol, place })
-        };
-        table.columns.iter().filter_map(place).collect::<Vec<_>>()
-    };
-    catalog.tables().flat_map(of_table).collect()
+    catalog.places()
 }
 
 /// Looks at every row of a table; tells what is wrong, a line each, and returns how many rows there are.

@@ -23,6 +23,7 @@ mod pipeline;
 pub mod plan;
 mod replies;
 pub mod report;
+mod restored;
 mod rewrite;
 mod rewriting;
 mod room;

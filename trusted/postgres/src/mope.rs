@@ -31,7 +31,7 @@ pub use freshness::{Freshness, FreshnessError, SetBack};
 pub use head_files::FileHeads;
 pub use heads::{Heads, Watched};
 pub use installation::{INSTALL_LOCK, InstallError, Protocol, forget, install, register, store_in};
-pub use installed::{Stored, lacking, not_trusted};
+pub use installed::{Stored, lacking, lacking_in_places, not_trusted};
 pub use recent::Recent;
 pub(crate) use statements::{hold_statement, is_holding, is_named_in};
 pub(crate) use strangers::of_table as stranger_of_table;

@@ -2,11 +2,12 @@
 
 mod changes;
 mod parts;
+mod restored;
 
 use crate::catalog::Catalog;
 use crate::checks::{self, Patience};
 use crate::error::SqlError;
-use crate::room::{MessageRoom, Room, Share};
+use crate::room::{KeptRoom, MessageRoom, Room, Share};
 use crate::schema::Schema;
 use crate::{Connections, Freshness};
 use arras_service::columns::Columns;
@@ -45,7 +46,7 @@ pub struct Rewriting {
     /// Of messages that come from the database, until what is made of them is with the client.
     pub(crate) replies: MessageRoom,
     /// Of prepared statements and portals.
-    kept: Room,
+    pub(crate) kept: KeptRoom,
     /// Of statements that are being read. Who waits for it holds a message, and who has it waits for nothing.
     reading: Room,
     /// Tables were made or changed so many times.
@@ -75,7 +76,7 @@ impl Rewriting {
             columns,
             requests: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
             replies: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
-            kept: Room::new((8 * part).max(KEPT_BYTES_MIN)),
+            kept: KeptRoom::new((8 * part).max(KEPT_BYTES_MIN)),
             reading: Room::new((14 * part).max(READING_BYTES_MIN)),
             changes: AtomicU64::new(0),
             tables: Changes::default(),
@@ -134,11 +135,6 @@ impl Rewriting {
     /// What says whether the database was set back.
     pub(crate) fn freshness(&self) -> Option<&Freshness> {
         self.freshness.as_deref()
-    }
-
-    /// Room for what is kept for later; 53200 if there is none.
-    pub(crate) fn keep(&self, bytes: usize) -> Result<Share, SqlError> {
-        self.kept.try_share(bytes)
     }
 
     /// Whether reading a text may need room that is counted: no text has more parts than bytes.

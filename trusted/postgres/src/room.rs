@@ -4,6 +4,10 @@
 //! to take what is there, gives it up after a time if others wait for it. Messages of usual sizes have a part of their own, so that
 //! a few very large ones do not hold up all others.
 
+mod kept;
+
+pub(crate) use kept::{KeptRoom, KeptShare, OfSession};
+
 use crate::error::SqlError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,8 +25,11 @@ const USUAL_BYTES_MIN: usize = 16 * 1024 * 1024;
 const PERMIT_BYTES: usize = 1024;
 /// How long somebody waits for memory.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For how long a share is had whatever its peer does, while others wait.
+/// For how long a share is had whatever its peer does, while others wait: as much less as more is waited for than there is, so that whoever
+/// reads does not come after many who do not, each for so long.
 const SLOWEST: Duration = Duration::from_secs(10);
+/// But never less.
+const SLOWEST_MIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether others wait, then.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -31,6 +38,7 @@ pub(crate) struct Room {
     permits: Arc<Semaphore>,
     /// Bytes that there are in all.
     pub(crate) bytes: usize,
+    /// Bytes that are waited for.
     waiting: AtomicUsize,
     /// How often there was none for somebody.
     refused: AtomicUsize,
@@ -78,7 +86,7 @@ impl MessageRoom {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.part(share.bytes).others_wait(share.since + SLOWEST) => Err(given_up()),
+            () = self.part(share.bytes).others_wait(share.since) => Err(given_up()),
         }
     }
 }
@@ -90,19 +98,19 @@ pub(crate) struct Share {
     since: Instant,
 }
 
-/// Who waits, as long as it does.
-struct Waiting<'r>(&'r AtomicUsize);
+/// The bytes that somebody waits for, as long as that waits.
+struct Waiting<'r>(&'r AtomicUsize, usize);
 
 impl<'r> Waiting<'r> {
-    fn among(all: &'r AtomicUsize) -> Self {
-        all.fetch_add(1, Ordering::Relaxed);
-        Self(all)
+    fn among(all: &'r AtomicUsize, bytes: usize) -> Self {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Self(all, bytes)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
     }
 }
 
@@ -122,7 +130,7 @@ impl Room {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes)) {
             return Ok(Share::of(permit, bytes));
         }
-        let _waiting = Waiting::among(&self.waiting);
+        let _waiting = Waiting::among(&self.waiting, bytes);
         match timeout(PATIENCE, Arc::clone(&self.permits).acquire_many_owned(permits(bytes))).await {
             Ok(Ok(permit)) => Ok(Share::of(permit, bytes)),
             // It is never closed.
@@ -139,13 +147,32 @@ impl Room {
         })
     }
 
-    async fn others_wait(&self, from: Instant) {
+    /// Bytes that nobody has.
+    fn free(&self) -> usize {
+        self.permits.available_permits() * PERMIT_BYTES
+    }
+
+    /// Comes to an end when a share that was had since then is to be given up.
+    async fn others_wait(&self, since: Instant) {
         let refused = self.refused.load(Ordering::Relaxed);
-        sleep_until(from).await;
-        // Who does not wait has gone away with nothing.
-        while self.waiting.load(Ordering::Relaxed) == 0 && self.refused.load(Ordering::Relaxed) == refused {
+        sleep_until(since + SLOWEST_MIN).await;
+        loop {
+            let waiting = self.waiting.load(Ordering::Relaxed);
+            // Who does not wait has gone away with nothing.
+            let is_wanted = waiting > 0 || self.refused.load(Ordering::Relaxed) != refused;
+            if is_wanted && since.elapsed() >= self.slowest(waiting) {
+                return;
+            }
             sleep(LOOK).await;
         }
+    }
+
+    /// For how long a share is had while so many bytes are waited for.
+    fn slowest(&self, waiting: usize) -> Duration {
+        let share = |bytes: usize| u32::try_from(bytes / PERMIT_BYTES).unwrap_or(u32::MAX);
+        let (all, beside) = (share(self.bytes), share(waiting));
+        let less = SLOWEST.saturating_mul(all) / all.saturating_add(beside).max(1);
+        less.max(SLOWEST_MIN)
     }
 }
 
@@ -199,6 +226,21 @@ mod tests {
         let work = async { sleep(Duration::from_secs(1)).await };
         assert!(room.giving_up(share.as_ref(), work).await.is_ok());
         assert!(timeout(10 * SLOWEST, room.giving_up(None, nothing_comes())).await.is_err(), "it has none");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_does_not_wait_for_all_who_do_not_one_after_the_other() {
+        let room = Arc::new(MessageRoom::new(3 * ALL / 2, ALL));
+        // Ten times as many as there is room for.
+        for _ in 0..10 * ALL / (8 << 20) {
+            let room = Arc::clone(&room);
+            tokio::spawn(async move {
+                let Ok(share) = room.share(8 << 20).await else { return };
+                let _ = room.giving_up(share.as_ref(), nothing_comes()).await;
+            });
+        }
+        sleep(LOOK).await;
+        assert!(room.share(8 << 20).await.is_ok(), "it waited for too long");
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     let (first, second) = tokio::join!(install(&mut one), install(&mut other));
     let mut found = [first.unwrap(), second.unwrap()];
     found.sort_unstable();
-    assert_eq!(found, [0, 10]);
+    assert_eq!(found, [0, 11]);
     let column = Column::from(COLUMN);
     register(&one, column, Protocol::Mope).await.unwrap();
     register(&other, column, Protocol::Mope).await.unwrap();
@@ -35,7 +35,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     register(&one, hiding, Protocol::FrequencyHiding).await.unwrap();
     assert!(register(&one, hiding, Protocol::Stope).await.is_err());
     one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
-    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 10 })));
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 11 })));
 }
 
 /// What the documentation has an administrator run.
@@ -54,14 +54,14 @@ async fn an_installation_is_given_to_another_role() {
     install(&mut before).await.unwrap();
     before.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
     // So that all is made anew.
-    before.batch_execute("UPDATE arras.installation SET version = 9").await.unwrap();
+    before.batch_execute("UPDATE arras.installation SET version = 10").await.unwrap();
     let mut as_keeper = settings(&server);
     as_keeper.login.user("keeper");
     let mut keeper = Connections::new(as_keeper).open().await.unwrap();
     let refused = install(&mut keeper).await.unwrap_err().to_string();
     assert!(refused.contains("belongs to postgres") && refused.contains("docs/mope.md"), "{refused}");
     direct.batch_execute(&given_away("keeper")).await.unwrap();
-    assert_eq!(install(&mut keeper).await.unwrap(), 9);
+    assert_eq!(install(&mut keeper).await.unwrap(), 10);
     keeper.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
     let column = Column::from(COLUMN);
     register(&keeper, column, Protocol::Stope).await.unwrap();
@@ -130,7 +130,7 @@ async fn what_any_role_may_call(proxy: &mut Client) {
     let listed = "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'arras'::regnamespace \
                   AND has_function_privilege('app', p.oid, 'EXECUTE') ORDER BY 1";
     proxy.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
-    let upgraded = "UPDATE arras.installation SET version = 9";
+    let upgraded = "UPDATE arras.installation SET version = 10";
     proxy.batch_execute(upgraded).await.unwrap();
     install(proxy).await.unwrap();
     proxy.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
@@ -152,4 +152,34 @@ async fn what_any_role_may_call(proxy: &mut Client) {
         arras.pg_get_constraintdef(oid) arras.pg_get_constraintdef(oid,boolean) arras.pg_get_indexdef(oid) \
         arras.pg_get_indexdef(oid,integer,boolean) arras.sealed_of(bytea[]) arras.shown_columns(oid,smallint[]) arras.shown_text(text)"
     );
+}
+
+#[tokio::test]
+async fn a_table_of_a_dump_is_known_only_without_labels_and_has_its_triggers() {
+    let server = PrivatePostgres::start().unwrap();
+    let mut client = Connections::new(settings(&server)).open().await.unwrap();
+    install(&mut client).await.unwrap();
+    let column = Column::from(COLUMN);
+    register(&client, column, Protocol::Stope).await.unwrap();
+    let owner = connect(server.port(), "postgres").await;
+    owner.batch_execute("CREATE TABLE own (l bigint)").await.unwrap();
+    store_in(&owner, column, "own", "l").await.unwrap();
+    let enabled = "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'own'::regclass AND tgenabled = 'O'";
+    for lost in [
+        "DELETE FROM arras.mope_place",
+        "DROP TRIGGER arras_order_{}_delete ON own",
+        "ALTER TABLE own DISABLE TRIGGER arras_order_{}_update",
+    ] {
+        owner.batch_execute(&lost.replace("{}", &column.to_string())).await.unwrap();
+        store_in(&owner, column, "own", "l").await.unwrap();
+        assert_eq!(owner.query_one(enabled, &[]).await.unwrap().get::<_, i64>(0), 3, "{lost}");
+    }
+    owner.batch_execute("DELETE FROM arras.mope_place; INSERT INTO own VALUES (7)").await.unwrap();
+    let refused = store_in(&owner, column, "own", "l").await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE));
+    // As a column that is added with a default.
+    let added = "ALTER TABLE own ADD COLUMN \"m\" bigint DEFAULT 7";
+    owner.batch_execute(&format!("BEGIN; SAVEPOINT s; {added}")).await.unwrap();
+    store_in(&owner, column, "own", "m").await.unwrap();
+    owner.batch_execute("COMMIT").await.unwrap();
 }

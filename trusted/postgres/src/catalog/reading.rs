@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Reads the columns of all tables and views, six texts a row: schema, table, column, type, the default of what may be
-/// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there, and checks of columns.
+/// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there, checks of columns, and places of labels.
 /// Before them, of no schema and table, the functions that take a row: `t.f` may be one of them. A row without a column says what a
 /// view reads: behind schema and view the schema, name and column of a table that may be encrypted, or of another view; no column of
 /// a table means whole rows.
@@ -24,7 +24,7 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum AND a.atttypid = 17 \
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
-    AND (n.nspname <> 'arras' OR c.relname IN ('shown_column', 'column_check')) \
+    AND (n.nspname <> 'arras' OR c.relname IN ('shown_column', 'column_check', 'mope_stored')) \
     UNION ALL SELECT DISTINCT n.nspname::pg_catalog.text, v.relname::pg_catalog.text, '', m.nspname::pg_catalog.text, \
     c.relname::pg_catalog.text, CASE WHEN c.relkind IN ('v', 'm') OR r.ev_action::pg_catalog.text LIKE '%:varattno 0 %' THEN '' \
     ELSE a.attname::pg_catalog.text END, 0 \
@@ -55,6 +55,8 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
 const SHOWN: (&str, &str) = ("arras", "shown_column");
 /// Where checks of columns are kept.
 const CHECKS: (&str, &str) = ("arras", "column_check");
+/// What tells where labels are stored.
+const PLACES: (&str, &str) = ("arras", "mope_stored");
 
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
@@ -99,7 +101,7 @@ impl Catalog {
             tables.entry((schema, table)).or_default().push(Stored { name, kind, default, is_generated });
         }
         let (mut found, mut misfits) = (Vec::with_capacity(tables.len()), BTreeMap::new());
-        let (mut shown, mut keeps_checks) = (false, false);
+        let (mut shown, mut keeps_checks, mut keeps_places) = (false, false, false);
         let views = views_of(&schema, &reads);
         for ((in_schema, name), columns) in tables {
             if (in_schema.as_str(), name.as_str()) == SHOWN {
@@ -108,6 +110,10 @@ impl Catalog {
             }
             if (in_schema.as_str(), name.as_str()) == CHECKS {
                 keeps_checks = true;
+                continue;
+            }
+            if (in_schema.as_str(), name.as_str()) == PLACES {
+                keeps_places = true;
                 continue;
             }
             match logical(&schema, &in_schema, &name, &columns) {
@@ -120,7 +126,7 @@ impl Catalog {
             }
         }
         let filled = filled_by_default(&found, of_defaults, &reads);
-        Self { shown, keeps_checks, of_rows, ..Self::new(schema, found) }
+        Self { shown, keeps_checks, keeps_places, of_rows, ..Self::new(schema, found) }
             .with_misfits(misfits)
             .with_views_of(views)
             .with_filled(filled)

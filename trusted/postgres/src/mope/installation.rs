@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 10] = [
+pub(super) const STEPS: [&str; 11] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
@@ -18,6 +18,7 @@ pub(super) const STEPS: [&str; 10] = [
     include_str!("sql/marks.sql"),
     include_str!("sql/column_checks.sql"),
     include_str!("sql/owners.sql"),
+    include_str!("sql/stored_labels.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str = concat!(

@@ -42,12 +42,12 @@ fn bodies(script: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What of the schema `arras` is not as this version installs it, and of the places that store labels what has not what changes
-/// them: one line each, with what to do; empty if all is well. None if nothing is installed.
+/// What of the schema `arras` is not as this version installs it: one line each, with what to do; empty if all is well. None if nothing
+/// is installed.
 ///
 /// # Errors
 /// [`ChannelError`].
-pub async fn lacking(snapshot: &Snapshot, stored: &[Stored]) -> Result<Option<Vec<String>>, ChannelError> {
+pub async fn lacking(snapshot: &Snapshot) -> Result<Option<Vec<String>>, ChannelError> {
     if !one::<bool>(snapshot, "SELECT pg_catalog.to_regnamespace('arras') IS NOT NULL").await? {
         return Ok(None);
     }
@@ -70,7 +70,6 @@ pub async fn lacking(snapshot: &Snapshot, stored: &[Stored]) -> Result<Option<Ve
             "the function arras.{name} is {is} that this version installs: start the proxy, which makes it anew"
         ));
     }
-    places(snapshot, stored, &mut wrong).await?;
     Ok(Some(wrong))
 }
 
@@ -116,8 +115,12 @@ pub(super) async fn differing(client: &impl GenericClient) -> Result<Vec<(String
     Ok(wanted.map(|(name, _)| (name.clone(), there.iter().any(|(other, _)| *other == name))).collect())
 }
 
-/// The places that are declared are known to the database, and have their triggers.
-async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>) -> Result<(), ChannelError> {
+/// What the places that store labels lack of what changes them: one line each, with what to do.
+///
+/// # Errors
+/// [`ChannelError`].
+pub async fn lacking_in_places(snapshot: &Snapshot, stored: &[Stored]) -> Result<Vec<String>, ChannelError> {
+    let mut wrong = Vec::new();
     let statement = "SELECT EXISTS (SELECT FROM arras.mope_place p WHERE p.column_id = $1 AND p.relation = r.oid \
                      AND p.attribute = $4::pg_catalog.text), \
                      ARRAY(SELECT g.tgname::pg_catalog.text FROM pg_catalog.pg_trigger g WHERE g.tgrelid = r.oid \
@@ -145,11 +148,11 @@ async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>)
         }
         if !known {
             wrong.push(format!(
-                "{place} is not known to store labels, so a change of labels passes it over: run, as the table's owner, \
-                 SELECT arras.mope_store_in({number}, '{schema}.{table}', '{attribute}')"
+                "{place} is not known to store labels, so a change of labels passes it over, and statements on it are refused: its table \
+                 came past the proxy; a proxy that runs sets its labels anew"
             ));
         }
-        if !protocol.same_time() {
+        if !known || !protocol.same_time() {
             continue;
         }
         let there: BTreeSet<&str> = triggers.iter().map(String::as_str).collect();
@@ -158,13 +161,12 @@ async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>)
             if !there.contains(name.as_str()) {
                 wrong.push(format!(
                     "the trigger {name} of {schema}.{table} is not there or not enabled, so values whose last row goes stay: \
-                     run, as the table's owner and in one transaction, SELECT arras.mope_forget({number}, '{schema}.{table}', \
-                     '{attribute}') and SELECT arras.mope_store_in({number}, '{schema}.{table}', '{attribute}')"
+                     run, as the table's owner, SELECT arras.mope_store_in({number}, '{schema}.{table}', '{attribute}')"
                 ));
             }
         }
     }
-    Ok(())
+    Ok(wrong)
 }
 
 #[cfg(test)]

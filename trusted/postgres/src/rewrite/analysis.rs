@@ -110,22 +110,41 @@ pub(super) struct Reference {
     pub(super) tokens: Range<usize>,
 }
 
+/// The tokens of new names, behind `AS`, and of types, behind `::` and in a cast, but those of encrypted tables' rows: values of these, and
+/// what is taken out of them, are in plaintext.
+fn new_names_and_types(lexemes: &Lexemes, catalog: &Catalog) -> BTreeSet<usize> {
+    let (mut understood, mut in_casts) = (BTreeSet::new(), Vec::new());
+    for at in 0..lexemes.list.len() {
+        let is_type = match lexemes.token(at) {
+            Some(Token::LParen) => {
+                in_casts.push(at.checked_sub(1).is_some_and(|before| lexemes.is_word(before, "cast")));
+                continue;
+            }
+            Some(Token::RParen) => {
+                in_casts.pop();
+                continue;
+            }
+            Some(Token::DoubleColon) => true,
+            _ if lexemes.is_word(at, "as") => in_casts.last() == Some(&true),
+            _ => continue,
+        };
+        let is_of_rows = matches!(lexemes.token(at + 1), Some(Token::Word(word)) if catalog.sensitive().holds(&name_of(word)));
+        if !(is_type && is_of_rows) {
+            understood.insert(at + 1);
+        }
+    }
+    understood
+}
+
 impl<'a> Analysis<'a> {
     pub(super) fn new(text: &'a str, lexemes: &'a Lexemes, catalog: &'a Catalog) -> Self {
-        let mut understood = BTreeSet::new();
-        for at in 0..lexemes.list.len() {
-            // What follows `AS` is a new name or a type; what follows `::` is a type.
-            if lexemes.is_word(at, "as") || matches!(lexemes.token(at), Some(Token::DoubleColon)) {
-                understood.insert(at + 1);
-            }
-        }
         Self {
             text,
             lexemes,
             catalog,
             names: BTreeSet::new(),
             absent: BTreeSet::new(),
-            understood,
+            understood: new_names_and_types(lexemes, catalog),
             edits: Edits::default(),
             parameters: BTreeMap::new(),
             computed: Computed::default(),

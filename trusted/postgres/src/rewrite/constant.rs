@@ -216,7 +216,7 @@ pub(super) fn members(expression: &Expr) -> Option<&[Expr]> {
 fn said(value: &Value) -> Option<(Source, Written)> {
     let text = |text: &str| Source::Constant(Some(text.to_owned()));
     Some(match value {
-        Value::Number(digits, false) => (text(&digits.replace('_', "")), Written::Number),
+        Value::Number(digits, false) => (text(digits), Written::Number),
         Value::SingleQuotedString(string)
         | Value::EscapedStringLiteral(string)
         | Value::UnicodeStringLiteral(string) => (text(string), Written::Any),

@@ -1,7 +1,8 @@
 //! Whether a statement can touch anything encrypted at all, by its tokens alone.
 
+use crate::column_type::ColumnType;
 use crate::text::{Lexemes, name_of};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, Word};
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
@@ -237,6 +238,13 @@ fn holds_word(folded: &str, name: &str) -> bool {
     })
 }
 
+/// PostgreSQL's own types that no encrypted column is of.
+const OTHER_TYPES: [&str; 24] = [
+    "bit", "box", "bpchar", "char", "cidr", "circle", "inet", "interval", "jsonpath", "line", "lseg",
+    "macaddr", "macaddr8", "money", "name", "oid", "path", "point", "polygon", "time", "timetz", "tsquery",
+    "tsvector", "xml",
+];
+
 /// Words that PostgreSQL reserves since long: without quotes they name a column only behind a point, and a table never.
 const RESERVED: [&str; 77] = [
     "all",
@@ -326,8 +334,13 @@ pub(super) fn is_keyword(statement: &Lexemes, at: usize) -> bool {
     }
     // Not reserved, but nothing else there.
     let follows = |word: &&str| before.is_some_and(|before| statement.is_word(before, word));
-    // A type before its text: `date '2024-05-31'`.
-    let is_typed = matches!(statement.token(at + 1), Some(Token::SingleQuotedString(_)));
+    // A type before its text: `date '2024-05-31'`. One that is not PostgreSQL's own may be that of a table's rows.
+    let is_type = |word: &Word| {
+        let name = name_of(word);
+        ColumnType::parse(&name).is_some() || OTHER_TYPES.contains(&name.as_str())
+    };
+    let is_typed = matches!(statement.token(at + 1), Some(Token::SingleQuotedString(_)))
+        && matches!(statement.token(at), Some(Token::Word(word)) if is_type(word));
     is_typed
         || (statement.is_word(at, "by") && ["order", "group", "partition"].iter().any(follows))
         || is_reserved(statement, at)

@@ -215,6 +215,14 @@ fn require_readable(
             .hint("Write the name itself, in double quotes.")
             .at(text, lexemes.bytes(at).start));
     }
+    let has_underscores = |lexeme: &crate::text::Lexeme| matches!(&lexeme.token.token, Token::Number(digits, _) if digits.contains('_'));
+    if let Some(lexeme) = lexemes.list.iter().find(|lexeme| has_underscores(lexeme)) {
+        // Only PostgreSQL 16 and newer read one number there.
+        let message = "underscores between digits are not read where encrypted tables are";
+        return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message)
+            .hint("Write the digits alone.")
+            .at(text, lexeme.bytes.start));
+    }
     require_shallow(lexemes)
 }
 

@@ -21,7 +21,7 @@ use crate::fields::Fields;
 use crate::named::Naming;
 use crate::plan::{Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
-use crate::room::Share;
+use crate::room::KeptShare;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,7 +49,7 @@ pub(super) struct Statement {
     /// Types of parameters that the client declared.
     pub(super) types: Vec<u32>,
     /// What it takes of the memory, for as long as it is there.
-    pub(super) _share: Option<Share>,
+    pub(super) _share: Option<KeptShare>,
 }
 
 /// A portal of one, and the formats of its results.
@@ -60,7 +60,7 @@ pub(super) struct Portal {
     pub(super) bound: Vec<(bool, Option<Vec<u8>>)>,
     pub(super) stored: Stored,
     /// What it takes of the memory, for as long as it is there.
-    pub(super) _share: Option<Share>,
+    pub(super) _share: Option<KeptShare>,
 }
 
 /// A statement of a query that was sent.

@@ -25,7 +25,7 @@ use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
-use crate::room::Share;
+use crate::room::{OfSession, Share};
 use crate::values::{Inputs, stored_terms};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
@@ -63,6 +63,7 @@ pub(super) struct Requests<'a> {
     pub(super) rows: LateRows,
     /// The tables as they were read last.
     catalog: Option<tables::Known>,
+    pub(super) kept: OfSession,
     /// False once a statement came that may close all that is prepared.
     pub(super) may_keep: bool,
     /// What writes programs' rows, prepared for the last ones.
@@ -99,6 +100,7 @@ pub(super) async fn pass(
         copying: None,
         rows: LateRows::Pass,
         catalog: None,
+        kept: OfSession::default(),
         may_keep: true,
         writes: Several::default(),
         beside: Kept::default(),
@@ -444,7 +446,7 @@ impl Requests<'_> {
         self.keep_changes(asked.name);
         let prepared = match planned {
             Ok(None) => Ok(None),
-            Ok(Some((text, planned))) => self.prepared(text, planned, asked.types),
+            Ok(Some((text, planned))) => self.prepared(asked.name, text, planned, asked.types),
             Err(error) => Err(error),
         };
         match prepared {
@@ -476,6 +478,7 @@ impl Requests<'_> {
     /// What is prepared in place of a statement; `None` if that goes on as it is.
     pub(super) fn prepared(
         &self,
+        name: &[u8],
         text: &str,
         planned: Vec<Planned>,
         types: Vec<u32>,
@@ -512,9 +515,8 @@ impl Requests<'_> {
         physical::check_count(&rewritten)?;
         let sent = rewritten.extended_text();
         // About what the texts, their pieces and a plan's parts take.
-        let share = self.rewriting.keep(4096 + 2 * (text.len() + sent.len()))?;
+        let share = self.rewriting.kept.statement(&self.kept, name, 4096 + 2 * (text.len() + sent.len()))?;
         let texts = Texts { client: text.to_owned(), span, sent };
-        let (shape, told) = (Mutex::default(), Mutex::default());
         let kept = Statement {
             texts,
             rewritten,
@@ -522,8 +524,8 @@ impl Requests<'_> {
             after,
             program,
             naming,
-            shape,
-            told,
+            shape: Mutex::default(),
+            told: Mutex::default(),
             types,
             _share: Some(share),
         };
@@ -556,7 +558,7 @@ impl Requests<'_> {
         let kept = PORTAL_BYTES + bound + 2 * asked.results.len();
         let computed = self.values(&statement, &asked).await;
         let computed = computed.and_then(|(values, stored)| {
-            let share = self.rewriting.keep(kept + stored.bytes())?;
+            let share = self.rewriting.kept.passing(&self.kept, kept + stored.bytes())?;
             Ok((values, stored, share))
         });
         match computed {

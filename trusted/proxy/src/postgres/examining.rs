@@ -128,8 +128,17 @@ impl Examining {
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub(crate) async fn lacking(&self, catalog: &Catalog) -> Result<Option<Vec<String>>, Failure> {
-        mope::lacking(&self.snapshot, &examined::stored(catalog)).await.map_err(|error| failed(&error))
+    pub(crate) async fn lacking(&self) -> Result<Option<Vec<String>>, Failure> {
+        mope::lacking(&self.snapshot).await.map_err(|error| failed(&error))
+    }
+
+    /// What tables that store labels lack of what changes them.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub(crate) async fn lacking_in_places(&self, catalog: &Catalog) -> Result<Vec<String>, Failure> {
+        let asked = mope::lacking_in_places(&self.snapshot, &examined::stored(catalog)).await;
+        asked.map_err(|error| failed(&error))
     }
 
     /// The tables whose labels are not changed, for their owners' sake.

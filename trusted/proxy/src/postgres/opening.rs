@@ -74,7 +74,9 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
         tokio::spawn(sweep(encoder));
     }
     let rewriting = Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes);
-    Ok(Arc::new(rewriting.watched(freshness).checked(connections)))
+    let rewriting = Arc::new(rewriting.watched(freshness).checked(connections));
+    tokio::spawn(Arc::clone(&rewriting).keep_labels());
+    Ok(rewriting)
 }
 
 /// The schema with what the database is to keep of each column under these roots, the oldest first.

@@ -20,6 +20,14 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
             WHERE (a.attrelid, a.attnum, a.attname) = (c.relation, c.place, c.attribute)) FOR UPDATE SKIP LOCKED)
 $$;
 
+-- Was a column made, or changed, in the transaction that is under way? A savepoint has a number of its own, which the session holds locked.
+CREATE OR REPLACE FUNCTION arras.is_made_here(relation oid, attribute name) RETURNS boolean
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_locks l ON l.transactionid = a.xmin
+        WHERE a.attrelid = is_made_here.relation AND a.attname = is_made_here.attribute AND l.locktype = 'transactionid' AND l.pid = pg_backend_pid()
+        AND l.mode = 'ExclusiveLock')
+$$;
+
 -- Keeps the check of a column, in the transaction that makes it; nothing where there is one, nor where the column is older: who next looks
 -- for columns without one opens a value of it. Rows are not read here, with rights that the caller does not have: its table may be a view,
 -- or have policies, whose functions would run with them.
@@ -28,18 +36,15 @@ CREATE OR REPLACE FUNCTION arras.check_column(
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     attribute_number smallint;
-    made xid;
 BEGIN
     PERFORM arras.check_ownership(relation);
-    SELECT a.attnum, a.xmin INTO attribute_number, made FROM pg_catalog.pg_attribute a
+    SELECT a.attnum INTO attribute_number FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = relation AND a.attname = attribute AND a.attnum > 0;
     IF attribute_number IS NULL OR EXISTS (SELECT FROM arras.column_check c
         WHERE (c.relation, c.place, c.attribute) = (check_column.relation, attribute_number, check_column.attribute)) THEN
         RETURN;
     END IF;
-    -- A savepoint has a number of its own, which the session holds locked.
-    IF is_new IS DISTINCT FROM true AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'transactionid'
-        AND l.pid = pg_backend_pid() AND l.mode = 'ExclusiveLock' AND l.transactionid = made) THEN
+    IF is_new IS DISTINCT FROM true AND NOT arras.is_made_here(relation, attribute) THEN
         RETURN;
     END IF;
     -- Elsewhere to take what another takes, too, would fail.

@@ -377,29 +377,58 @@ BEGIN
     END IF;
 END $$;
 
--- Says that a table's column stores a column's labels, before any is stored there.
+-- Says that a table's column stores a column's labels, before any is stored there: labels of another time, as a dump of a table alone has
+-- them, are for the proxy to set anew. Of one that is known, makes the triggers that are not there.
 CREATE OR REPLACE FUNCTION arras.mope_store_in(column_id bigint, relation regclass, attribute name) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET row_security = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    trigger_name text := 'arras_order_' || to_hex(column_id);
+    has_labels boolean;
 BEGIN
     PERFORM arras.mope_check_rights(relation);
     PERFORM arras.mope_hold(column_id);
     IF NOT arras.is_of_labels(relation, attribute) THEN
         RAISE EXCEPTION '% has no column % of type bigint', relation, attribute USING ERRCODE = 'undefined_column';
     END IF;
+    IF NOT arras.is_made_here(relation, attribute) AND NOT EXISTS (SELECT FROM arras.mope_place p
+        WHERE (p.column_id, p.relation, p.attribute) = (mope_store_in.column_id, mope_store_in.relation, mope_store_in.attribute))
+    THEN
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NOT NULL)',
+            arras.trusted_table(relation, 'SHARE'), attribute) INTO has_labels;
+        IF has_labels THEN
+            RAISE EXCEPTION '% has labels in % already, which may be of another time', relation, attribute
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Leave it to the proxy, which sets the labels of a declared table anew while it runs.';
+        END IF;
+    END IF;
+    PERFORM arras.mope_enter_place(column_id, relation, attribute);
+END $$;
+
+-- Notes that place, and makes the triggers by which keys are known to lose rows, where they are not.
+CREATE OR REPLACE FUNCTION arras.mope_enter_place(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    trigger_name text := 'arras_order_' || to_hex(column_id);
+    made text[] := ARRAY[
+        format('AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
+            ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', relation, column_id, attribute),
+        format('AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
+            ' AND current_setting(''arras.relabelling'', true) IS DISTINCT FROM ''on'')'
+            ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)', relation, attribute, attribute, column_id, attribute),
+        format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)];
+    events CONSTANT text[] := ARRAY['_delete', '_update', '_truncate'];
+BEGIN
     INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
-    IF NOT FOUND OR NOT (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_store_in.column_id) THEN
+    IF NOT (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id) THEN
         RETURN;
     END IF;
-    EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
-        ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', trigger_name || '_delete', relation, column_id, attribute);
-    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
-        ' AND current_setting(''arras.relabelling'', true) IS DISTINCT FROM ''on'')'
-        ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)',
-        trigger_name || '_update', relation, attribute, attribute, column_id, attribute);
-    EXECUTE format('CREATE TRIGGER %I AFTER TRUNCATE ON %s FOR EACH STATEMENT'
-        ' EXECUTE FUNCTION arras.mope_note_truncated(%L)', trigger_name || '_truncate', relation, column_id);
+    FOR at IN 1..3 LOOP
+        -- A dump brings them along.
+        CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation
+            AND g.tgname = (trigger_name || events[at])::name AND g.tgenabled IN ('O', 'A'));
+        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || events[at], relation);
+        EXECUTE format('CREATE TRIGGER %I %s', trigger_name || events[at], made[at]);
+        INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
+    END LOOP;
 END $$;
 
 -- Says that it stores them no longer.
@@ -552,6 +581,7 @@ $$ SELECT m.raised FROM arras.mark m WHERE m.proxy = mark_of.proxy $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
 GRANT USAGE ON SCHEMA arras TO PUBLIC;
+GRANT SELECT ON arras.mope_stored TO PUBLIC;
 GRANT EXECUTE ON FUNCTION arras.mark_of(bigint), arras.column_checks(),
     arras.check_column(regclass, name, boolean, bytea, bytea, bytea), arras.mope_lock(bigint), arras.mope_order(bigint, bytea),
     arras.mope_order(bigint, bytea, bigint, bigint), arras.mope_bound(bigint, bytea), arras.mope_hold(bigint[]),

@@ -286,3 +286,35 @@ fn code_in_a_string_names_no_encrypted_table() {
         assert!(found.starts_with("0A000"), "{statement}: {found}");
     }
 }
+
+#[test]
+fn the_type_of_an_encrypted_tables_rows_is_no_type_of_a_value() {
+    for statement in [
+        "SELECT json_populate_record(null::accounts, '{\"owner\": \"secret\"}')",
+        "SELECT json_populate_record(null::public.accounts, '{\"owner\": \"secret\"}')",
+        "SELECT json_populate_record(null::\"public\".\"accounts\", '{\"owner\": \"secret\"}')",
+        "SELECT * FROM json_populate_record(null::accounts, '{\"owner\": \"secret\"}')",
+        "SELECT * FROM json_populate_recordset(CAST(NULL AS accounts), '[]') r WHERE r.owner = 'secret'",
+        "SELECT CAST(NULL AS accounts)",
+        "SELECT '(1,secret)'::accounts",
+        "SELECT accounts '(1,secret)'",
+        "SELECT ('(1,secret)'::accounts).owner",
+        "SELECT body FROM notes WHERE body = (json_populate_record(null::accounts, '{\"owner\": \"secret\"}')).owner",
+        "INSERT INTO notes (id, body) VALUES (1, (json_populate_record(null::accounts, '{}')).owner)",
+    ] {
+        let found = outcome(statement);
+        assert!(found.starts_with("0A000"), "{statement}: {found}");
+    }
+}
+
+#[test]
+fn digits_with_underscores_are_no_constant() {
+    for statement in [
+        "SELECT id FROM accounts WHERE balance = 1_836",
+        "INSERT INTO accounts (id, balance) VALUES (1, 1_836)",
+        "UPDATE accounts SET balance = 1_836",
+    ] {
+        let found = outcome(statement);
+        assert!(found.starts_with("42601") && !found.contains("836"), "{statement}: {found}");
+    }
+}

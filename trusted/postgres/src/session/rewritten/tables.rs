@@ -1,7 +1,7 @@
 //! The tables as the way to the database knows them.
 
 use super::Requests;
-use crate::catalog::{COLUMNS, Catalog, Tables};
+use crate::catalog::{ASK_PLACES, COLUMNS, Catalog, Tables};
 use crate::checks;
 use crate::error::{SqlError, sqlstate};
 use crate::pipeline::Asked;
@@ -152,6 +152,7 @@ impl Requests<'_> {
         }
         let mut catalog = self.rewriting.catalog(rows);
         self.compare_checks(&mut catalog).await?;
+        self.compare_places(&mut catalog).await?;
         let catalog = Arc::new(catalog);
         // Read in the snapshot of a transaction, it is of its time.
         let of = if self.sees_the_past && !is_outside { asked.min(self.changes.snapshot) } else { asked };
@@ -173,6 +174,19 @@ impl Requests<'_> {
             let misfits = self.rewriting.enter_checks(missing).await;
             misfits.into_iter().for_each(|(table, wrong)| catalog.refuse(table, wrong));
         }
+        Ok(())
+    }
+
+    /// Has statements refused on tables whose labels are not known to the database.
+    async fn compare_places(&mut self, catalog: &mut Catalog) -> Result<(), SqlError> {
+        if !catalog.keeps_places() || catalog.places().is_empty() {
+            return Ok(());
+        }
+        let rows = self.ask(ASK_PLACES).await?;
+        let text =
+            |row: Vec<Option<String>>| row.into_iter().collect::<Option<Vec<String>>>()?.try_into().ok();
+        let there: Vec<[String; 4]> = rows.into_iter().filter_map(text).collect();
+        catalog.compare_places(&there);
         Ok(())
     }
 

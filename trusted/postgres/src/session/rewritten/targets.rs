@@ -45,7 +45,8 @@ impl Requests<'_> {
             sent: rewritten.extended_text(),
         };
         // As long as it is bound; what PREPARE keeps is bounded for each session.
-        let _share = self.rewriting.keep(4 * (prepared.text.len() + texts.sent.len())).ok();
+        let _share =
+            self.rewriting.kept.passing(&self.kept, 4 * (prepared.text.len() + texts.sent.len())).ok();
         Ok(Some(Arc::new(Statement {
             texts,
             before: holding(&rewritten).into_iter().collect(),

@@ -44,14 +44,8 @@ pub(super) async fn check(postgres: &Postgres, keyring: &Keyring, deep: bool, re
     if !is_installed(&examining, &catalog, report).await {
         return;
     }
-    match examining.not_trusted(&catalog).await {
-        Ok(tables) => tables.into_iter().for_each(|line| {
-            report.add::<()>("owners of tables", Err(Failure::Check(line)));
-        }),
-        Err(error) => {
-            report.add::<()>("owners of tables", Err(error));
-        }
-    }
+    lines("places of labels", examining.lacking_in_places(&catalog).await, report);
+    lines("owners of tables", examining.not_trusted(&catalog).await, report);
     let marked = examining.mark().map(|mark| {
         let seen = mark.map(|mark| format!("mark {mark} of this proxy, not set back"));
         ((), seen.unwrap_or_else(|| "not seen by this proxy yet".into()))
@@ -90,7 +84,7 @@ pub(super) async fn check(postgres: &Postgres, keyring: &Keyring, deep: bool, re
 
 /// Is what the rest is read by there, as this version installs it?
 async fn is_installed(examining: &Examining, catalog: &Catalog, report: &mut Report) -> bool {
-    match examining.lacking(catalog).await {
+    match examining.lacking().await {
         Ok(None) => {
             let nothing = !catalog.tables().any(|table| table.is_encrypted());
             let lost =
@@ -104,7 +98,7 @@ async fn is_installed(examining: &Examining, catalog: &Catalog, report: &mut Rep
             false
         }
         Ok(Some(wrong)) if wrong.is_empty() => {
-            report.add("schema arras", Ok(((), "functions and triggers are those of this version".into())));
+            report.add("schema arras", Ok(((), "functions are those of this version".into())));
             true
         }
         Ok(Some(wrong)) => {
@@ -117,6 +111,18 @@ async fn is_installed(examining: &Examining, catalog: &Catalog, report: &mut Rep
         Err(error) => {
             report.add::<()>("schema arras", Err(error));
             false
+        }
+    }
+}
+
+/// Prints a line for each thing that is wrong.
+fn lines(name: &str, found: Result<Vec<String>, Failure>, report: &mut Report) {
+    match found {
+        Ok(wrong) => wrong.into_iter().for_each(|line| {
+            report.add::<()>(name, Err(Failure::Check(line)));
+        }),
+        Err(error) => {
+            report.add::<()>(name, Err(error));
         }
     }
 }

@@ -1,0 +1,73 @@
+//! The look for tables that came past the proxy, while it runs.
+
+use super::{Checking, Rewriting};
+use crate::failure;
+use crate::mope::Stored;
+use crate::restored::{not_known_there, set_anew};
+use arras_protocol::ChannelError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::Client;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(1);
+/// After one that failed.
+const AGAIN: Duration = Duration::from_secs(10);
+
+impl Rewriting {
+    /// Looks for tables that came past the proxy, and sets their labels anew, for as long as the process runs. Sessions are told, so
+    /// that they read the tables again.
+    pub async fn keep_labels(self: Arc<Self>) {
+        let Some(Checking { connections, .. }) = &self.checking else { return };
+        let mut standing: Option<Client> = None;
+        let (mut seen, mut told) = (Vec::new(), String::new());
+        loop {
+            let looked = async {
+                let client = match standing.take().filter(|client| !client.is_closed()) {
+                    Some(client) => client,
+                    None => connections.open().await?,
+                };
+                let found = not_known_there(&client, &self.schema).await.map_err(|error| failure(&error))?;
+                standing = Some(client);
+                if found != seen {
+                    self.changed();
+                    seen.clone_from(&found);
+                }
+                self.set_all_anew(&found).await
+            };
+            match looked.await {
+                Ok(()) => {
+                    told.clear();
+                    tokio::time::sleep(EVERY).await;
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    if said != told {
+                        tracing::warn!(%error, "labels of tables that came past the proxy could not be set anew; tried again");
+                        told = said;
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn set_all_anew(&self, found: &[Stored]) -> Result<(), ChannelError> {
+        let Some(Checking { connections, .. }) = &self.checking else { return Ok(()) };
+        let mut failed = None;
+        for stored in found {
+            let place = stored.place.join(".");
+            match set_anew(connections, &self.schema, &*self.columns, stored).await {
+                Ok(Some(rows)) => {
+                    tracing::warn!(%place, rows, "labels were set anew: the table came past the proxy");
+                }
+                Ok(None) => {}
+                Err(error) => failed = Some(ChannelError::Halted(format!("{place}: {error}"))),
+            }
+        }
+        if !found.is_empty() {
+            self.changed();
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
