@@ -6,7 +6,7 @@
 
 mod kept;
 
-pub(crate) use kept::{KeptRoom, KeptShare, OfSession};
+pub(crate) use kept::{ConnectionPart, KeptRoom, KeptShare};
 
 use crate::error::SqlError;
 use std::sync::Arc;
