@@ -23,7 +23,6 @@ mod pipeline;
 pub mod plan;
 mod replies;
 pub mod report;
-mod restored;
 mod rewrite;
 mod rewriting;
 mod room;
@@ -43,8 +42,8 @@ pub use catalog::Catalog;
 pub use error::SqlError;
 pub use listener::{Listener, SocketFile, socket_path};
 use mope::{
-    Connections, Dial, Dialled, Duplex, Freshness, Question, Settings, Snapshot, failure, hold_statement,
-    is_holding, is_named_in,
+    Connections, Dial, Dialled, Duplex, Freshness, Question, Settings, Snapshot, Stored, failure,
+    hold_statement, is_holding, is_named_in, not_known_there, set_anew,
 };
 pub use named::{Naming, Prepared};
 pub use plan::{Action, Planned};

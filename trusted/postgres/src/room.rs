@@ -6,7 +6,7 @@
 
 mod kept;
 
-pub(crate) use kept::{KeptRoom, KeptShare, OfSession};
+pub(crate) use kept::{ConnectionPart, KeptRoom, KeptShare};
 
 use crate::error::SqlError;
 use std::sync::Arc;
@@ -28,7 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// For how long a share is had whatever its peer does, while others wait: as much less as more is waited for than there is, so that whoever
 /// reads does not come after many who do not, each for so long.
 const SLOWEST: Duration = Duration::from_secs(10);
-/// But never less.
+/// So many times is what is waited for counted against what there is.
+const WANTED: usize = 4;
+/// And for so long at least.
 const SLOWEST_MIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether others wait, then.
 const LOOK: Duration = Duration::from_millis(500);
@@ -170,7 +172,7 @@ impl Room {
     /// For how long a share is had while so many bytes are waited for.
     fn slowest(&self, waiting: usize) -> Duration {
         let share = |bytes: usize| u32::try_from(bytes / PERMIT_BYTES).unwrap_or(u32::MAX);
-        let (all, beside) = (share(self.bytes), share(waiting));
+        let (all, beside) = (share(self.bytes), share(waiting.saturating_mul(WANTED)));
         let less = SLOWEST.saturating_mul(all) / all.saturating_add(beside).max(1);
         less.max(SLOWEST_MIN)
     }
@@ -240,7 +242,10 @@ mod tests {
             });
         }
         sleep(LOOK).await;
+        let began = Instant::now();
         assert!(room.share(8 << 20).await.is_ok(), "it waited for too long");
+        // One after the other they would take ten times as long as one.
+        assert!(began.elapsed() < 5 * SLOWEST / 2, "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

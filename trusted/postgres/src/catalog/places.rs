@@ -2,15 +2,14 @@
 //! change of labels passes it over.
 
 use super::{Catalog, ORDER_SUFFIX, Table};
+use crate::Stored;
 use crate::error::{SqlError, sqlstate};
-use crate::mope::Stored;
 use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a session asks: schema, table, column of labels, and the column whose labels it is known to store, or nothing.
-pub(crate) const ASK_PLACES: &str =
-    "SELECT in_schema, in_table, attribute, coalesce(column_id::pg_catalog.text, '') FROM arras.mope_stored";
+pub(crate) const ASK_PLACES: &str = "SELECT in_schema, in_table, attribute, coalesce(column_id::pg_catalog.text, '') FROM arras.stored_labels";
 
 /// Those of the places that are declared to store labels that are there and not known to, by what [`ASK_PLACES`] gives.
 pub(crate) fn not_known(declared: Vec<Stored>, there: &[[String; 4]]) -> Vec<Stored> {

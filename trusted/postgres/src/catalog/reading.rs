@@ -24,7 +24,7 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum AND a.atttypid = 17 \
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
-    AND (n.nspname <> 'arras' OR c.relname IN ('shown_column', 'column_check', 'mope_stored')) \
+    AND (n.nspname <> 'arras' OR c.relname IN ('shown_column', 'column_check', 'stored_labels')) \
     UNION ALL SELECT DISTINCT n.nspname::pg_catalog.text, v.relname::pg_catalog.text, '', m.nspname::pg_catalog.text, \
     c.relname::pg_catalog.text, CASE WHEN c.relkind IN ('v', 'm') OR r.ev_action::pg_catalog.text LIKE '%:varattno 0 %' THEN '' \
     ELSE a.attname::pg_catalog.text END, 0 \
@@ -56,7 +56,7 @@ const SHOWN: (&str, &str) = ("arras", "shown_column");
 /// Where checks of columns are kept.
 const CHECKS: (&str, &str) = ("arras", "column_check");
 /// What tells where labels are stored.
-const PLACES: (&str, &str) = ("arras", "mope_stored");
+const PLACES: (&str, &str) = ("arras", "stored_labels");
 
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";

@@ -1,9 +1,7 @@
 //! The look for tables that came past the proxy, while it runs.
 
 use super::{Checking, Rewriting};
-use crate::failure;
-use crate::mope::Stored;
-use crate::restored::{not_known_there, set_anew};
+use crate::{Stored, failure, not_known_there, set_anew};
 use arras_protocol::ChannelError;
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,7 +16,7 @@ pub(crate) struct KeptRoom {
 
 /// The bytes that one session has of it.
 #[derive(Default)]
-pub(crate) struct OfSession {
+pub(crate) struct ConnectionPart {
     named: Arc<AtomicUsize>,
     passing: Arc<AtomicUsize>,
 }
@@ -50,7 +50,7 @@ impl KeptRoom {
     /// Room for a statement that is prepared under a name, which may be empty.
     pub(crate) fn statement(
         &self,
-        session: &OfSession,
+        session: &ConnectionPart,
         name: &[u8],
         bytes: usize,
     ) -> Result<KeptShare, SqlError> {
@@ -58,13 +58,13 @@ impl KeptRoom {
     }
 
     /// Room for a statement with a name; 53200 if there is none, or the session has its part.
-    fn named(&self, session: &OfSession, bytes: usize) -> Result<KeptShare, SqlError> {
+    fn named(&self, session: &ConnectionPart, bytes: usize) -> Result<KeptShare, SqlError> {
         within_part(&self.named, &session.named, bytes)
     }
 
     /// Room for a statement without a name, or a portal. One that is too large for their room may have some of the other, of which a
     /// session's part is not asked, as it goes with the next.
-    pub(crate) fn passing(&self, session: &OfSession, bytes: usize) -> Result<KeptShare, SqlError> {
+    pub(crate) fn passing(&self, session: &ConnectionPart, bytes: usize) -> Result<KeptShare, SqlError> {
         let found = within_part(&self.passing, &session.passing, bytes);
         if found.is_ok() || bytes <= LEAST_BYTES {
             return found;
@@ -105,8 +105,8 @@ mod tests {
     const SHORT: usize = 5000;
 
     fn fill(
-        session: &OfSession,
-        take: impl Fn(&OfSession, usize) -> Result<KeptShare, SqlError>,
+        session: &ConnectionPart,
+        take: impl Fn(&ConnectionPart, usize) -> Result<KeptShare, SqlError>,
     ) -> (Vec<KeptShare>, SqlError) {
         let mut kept = Vec::new();
         loop {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn one_session_leaves_room_to_others() {
         let room = KeptRoom::new(ALL);
-        let (greedy, other) = (OfSession::default(), OfSession::default());
+        let (greedy, other) = (ConnectionPart::default(), ConnectionPart::default());
         let (kept, refused) = fill(&greedy, |of, bytes| room.named(of, bytes));
         assert!(refused.sqlstate == "53200" && refused.message.contains("of this session"), "{refused}");
         assert!(kept.len() * SHORT > ALL / 4, "{}", kept.len());
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_has_a_name_leaves_room_to_what_has_none() {
         let room = KeptRoom::new(ALL);
-        let sessions: Vec<OfSession> = (0..1000).map(|_| OfSession::default()).collect();
+        let sessions: Vec<ConnectionPart> = (0..1000).map(|_| ConnectionPart::default()).collect();
         let filled: Vec<_> =
             sessions.iter().map(|one| fill(one, |of, bytes| room.named(of, bytes))).collect();
         let (_, refused) = filled.last().unwrap();
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn a_large_statement_without_a_name_takes_of_both() {
         let room = KeptRoom::new(ALL);
-        let session = OfSession::default();
+        let session = ConnectionPart::default();
         let large = room.passing(&session, ALL / 2).unwrap();
-        assert!(room.passing(&OfSession::default(), SHORT).is_ok());
+        assert!(room.passing(&ConnectionPart::default(), SHORT).is_ok());
         assert!(room.passing(&session, ALL / 2).is_err());
         drop(large);
         assert!(room.passing(&session, ALL / 2).is_ok());

@@ -25,7 +25,7 @@ use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
-use crate::room::{OfSession, Share};
+use crate::room::{ConnectionPart, Share};
 use crate::values::{Inputs, stored_terms};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
@@ -63,7 +63,7 @@ pub(super) struct Requests<'a> {
     pub(super) rows: LateRows,
     /// The tables as they were read last.
     catalog: Option<tables::Known>,
-    pub(super) kept: OfSession,
+    pub(super) kept: ConnectionPart,
     /// False once a statement came that may close all that is prepared.
     pub(super) may_keep: bool,
     /// What writes programs' rows, prepared for the last ones.
@@ -100,7 +100,7 @@ pub(super) async fn pass(
         copying: None,
         rows: LateRows::Pass,
         catalog: None,
-        kept: OfSession::default(),
+        kept: ConnectionPart::default(),
         may_keep: true,
         writes: Several::default(),
         beside: Kept::default(),

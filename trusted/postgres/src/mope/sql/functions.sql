@@ -581,7 +581,7 @@ $$ SELECT m.raised FROM arras.mark m WHERE m.proxy = mark_of.proxy $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
 GRANT USAGE ON SCHEMA arras TO PUBLIC;
-GRANT SELECT ON arras.mope_stored TO PUBLIC;
+GRANT SELECT ON arras.stored_labels TO PUBLIC;
 GRANT EXECUTE ON FUNCTION arras.mark_of(bigint), arras.column_checks(),
     arras.check_column(regclass, name, boolean, bytea, bytea, bytea), arras.mope_lock(bigint), arras.mope_order(bigint, bytea),
     arras.mope_order(bigint, bytea, bigint, bigint), arras.mope_bound(bigint, bytea), arras.mope_hold(bigint[]),

@@ -5,12 +5,12 @@
 //! they change there with all, keys that rows have do not leave, and transactions that store labels are held up only while the
 //! rows get theirs, in one transaction.
 
+use super::connections::{Connections, failure};
+use super::installed::Stored;
 use crate::catalog::{ASK_PLACES, Encryption, declared_places, not_known};
 use crate::codec::Datum;
-use crate::mope::Stored;
 use crate::schema::Schema;
 use crate::text::quoted;
-use crate::{Connections, failure};
 use arras_protocol::ChannelError;
 use arras_service::columns::Columns;
 use std::sync::Arc;
