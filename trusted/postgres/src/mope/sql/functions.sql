@@ -416,8 +416,10 @@ DECLARE
             ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)', relation, attribute, attribute, column_id, attribute),
         format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)];
     events CONSTANT text[] := ARRAY['_delete', '_update', '_truncate'];
+    was_known boolean;
 BEGIN
     INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
+    was_known := NOT FOUND;
     IF NOT (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id) THEN
         RETURN;
     END IF;
@@ -427,7 +429,10 @@ BEGIN
             AND g.tgname = (trigger_name || events[at])::name AND g.tgenabled IN ('O', 'A'));
         EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || events[at], relation);
         EXECUTE format('CREATE TRIGGER %I %s', trigger_name || events[at], made[at]);
-        INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
+        IF was_known THEN
+            -- What it lost meanwhile nobody has noted.
+            INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
+        END IF;
     END LOOP;
 END $$;
 
