@@ -417,6 +417,7 @@ DECLARE
         format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)];
     events CONSTANT text[] := ARRAY['_delete', '_update', '_truncate'];
     was_known boolean;
+    is_enabled boolean;
 BEGIN
     INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
     was_known := NOT FOUND;
@@ -425,9 +426,13 @@ BEGIN
     END IF;
     FOR at IN 1..3 LOOP
         -- A dump brings them along.
-        CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation
-            AND g.tgname = (trigger_name || events[at])::name AND g.tgenabled IN ('O', 'A'));
-        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || events[at], relation);
+        SELECT g.tgenabled IN ('O', 'A') INTO is_enabled FROM pg_catalog.pg_trigger g
+            WHERE g.tgrelid = relation AND g.tgname = (trigger_name || events[at])::name;
+        CONTINUE WHEN is_enabled;
+        IF NOT is_enabled THEN
+            -- `IF EXISTS` would tell the client of each that is not there.
+            EXECUTE format('DROP TRIGGER %I ON %s', trigger_name || events[at], relation);
+        END IF;
         EXECUTE format('CREATE TRIGGER %I %s', trigger_name || events[at], made[at]);
         IF was_known THEN
             -- What it lost meanwhile nobody has noted.
