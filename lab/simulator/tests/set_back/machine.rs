@@ -178,9 +178,13 @@ impl Running {
             Outgoing::Ready | Outgoing::Opened(_) | Outgoing::Close(_) | Outgoing::Attest { .. } => {
                 return None;
             }
-            Outgoing::ToClient { connection, bytes } | Outgoing::Part { connection, bytes, .. } => {
+            Outgoing::ToClient { connection, bytes } => {
                 self.inbox.entry(connection).or_default().push_back(bytes.0);
                 return None;
+            }
+            Outgoing::Part { ask, connection, bytes } => {
+                self.inbox.entry(connection).or_default().push_back(bytes.0);
+                (ask, None)
             }
             Outgoing::Get { ask, labels } => {
                 let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
@@ -270,10 +274,15 @@ impl Talking {
             return Err(lost());
         }
         running.say(Incoming::FromClient { connection, bytes: Blob(bytes) });
-        let reply = running.inbox.get_mut(&connection).and_then(VecDeque::pop_front);
-        let reply = reply.filter(|_| !self.is_lost && running.run == self.run).ok_or_else(lost)?;
-        let answer = Answer::decode(self.channel.unwrap(&reply).unwrap()).unwrap();
-        Ok(Whole::default().take(answer.reply).expect("no more than a page"))
+        let mut whole = Whole::default();
+        loop {
+            let reply = running.inbox.get_mut(&connection).and_then(VecDeque::pop_front);
+            let reply = reply.filter(|_| !self.is_lost && running.run == self.run).ok_or_else(lost)?;
+            let answer = Answer::decode(self.channel.unwrap(&reply).unwrap()).unwrap();
+            if let Some(reply) = whole.take(answer.reply) {
+                return Ok(reply);
+            }
+        }
     }
 }
 
