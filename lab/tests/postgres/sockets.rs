@@ -18,6 +18,11 @@ use tokio_postgres::{Client, NoTls};
 const SCHEMA: &str = "[tables.\"public.accounts\"]\n\
     owner = { id = \"7a1b2c3d4e5f7021\", type = \"text\", operations = [\"equality\", \"order\"], max_bytes = 20 }\n";
 
+/// The arguments of a proxy for development.
+fn dev<'a>(place: &'a str, of_server: &'a str, schema: &'a str, data: &'a str) -> [&'a str; 10] {
+    ["postgres", "dev", "--listen", place, "--upstream", of_server, "--schema", schema, "--data-dir", data]
+}
+
 /// A proxy as a process; killed when dropped.
 struct Process {
     child: Child,
@@ -126,18 +131,7 @@ async fn encrypted_columns_cancels_and_limits_are_as_by_tcp() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (place, of_server) = (format!("{}/.s.PGSQL.5433", folder.path().display()), upstream(&server));
     let (schema, data) = (path("schema.toml"), path("data"));
-    let dev = [
-        "postgres",
-        "dev",
-        "--listen",
-        &place,
-        "--upstream",
-        &of_server,
-        "--schema",
-        &schema,
-        "--data-dir",
-        &data,
-    ];
+    let dev = dev(&place, &of_server, &schema, &data);
     let process = Process::start(&dev, 1).unwrap();
     let client = connect(folder.path(), 5433, "postgres").await.unwrap();
     client.batch_execute("CREATE TABLE accounts (id int, owner text)").await.unwrap();
@@ -199,18 +193,7 @@ fn others_are_not_let_in_unless_users_are_named() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (schema, data, of_server) = (path("schema.toml"), path("data"), upstream(&server));
     let place = format!("{}:5433", folder.path().display());
-    let dev = [
-        "postgres",
-        "dev",
-        "--listen",
-        &place,
-        "--upstream",
-        &of_server,
-        "--schema",
-        &schema,
-        "--data-dir",
-        &data,
-    ];
+    let dev = dev(&place, &of_server, &schema, &data);
     Process::start(&dev, 1).unwrap().end(Signal::SIGTERM);
     let text = |rest: &str| {
         format!(

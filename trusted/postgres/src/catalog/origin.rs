@@ -5,7 +5,7 @@ use ring::digest::{Context, SHA256};
 
 /// What the values are bound to that one statement gives for its own results: pseudo-random, of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatementDigest([u8; 16]);
+pub struct StatementDigest([u8; 32]);
 
 impl StatementDigest {
     /// Of a statement's text, and of what the values are: among which the server chooses, where no type is given, or beside which
@@ -21,7 +21,7 @@ impl StatementDigest {
 
     /// Its bytes.
     #[must_use]
-    pub fn bytes(self) -> [u8; 16] {
+    pub fn bytes(self) -> [u8; 32] {
         self.0
     }
 }

@@ -86,10 +86,14 @@ pub(crate) async fn set_anew(
         .await
         .map_err(|error| failure(&error))?;
     let set = labels.set(&keeper, &writer, columns).await;
-    if !matches!(set, Ok(Some(_))) {
-        labels.take_away(&writer).await.map_err(|error| failure(&error))?;
+    if matches!(set, Ok(Some(_))) {
+        return set;
     }
-    set
+    let taken_away = labels.take_away(&writer).await;
+    // Why it was not done tells more than why what was begun is still there; the next attempt takes that away.
+    let set = set?;
+    taken_away.map_err(|error| failure(&error))?;
+    Ok(set)
 }
 
 impl Labels<'_> {

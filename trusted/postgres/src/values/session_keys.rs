@@ -20,8 +20,8 @@ impl ConnectionId {
         Self(id)
     }
 
-    fn context(self, statement: StatementDigest) -> [u8; 32] {
-        let mut context = [0; 32];
+    fn context(self, statement: StatementDigest) -> [u8; 48] {
+        let mut context = [0; 48];
         let (session, of_statement) = context.split_at_mut(16);
         session.copy_from_slice(&self.0);
         of_statement.copy_from_slice(&statement.bytes());

@@ -2,8 +2,10 @@
 
 use crate::address::address;
 use arras_postgres::{Listener, socket_path};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde::{Deserialize, Deserializer};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 
@@ -11,8 +13,8 @@ use tokio::net::TcpListener;
 const PORT: u16 = 5432;
 /// What the file of a socket is called before its port.
 const FILE: &str = ".s.PGSQL.";
-/// What stands for a slash in a URL.
-const SLASH: &str = "%2F";
+/// What a URL's host does not have as it is, of what folders' names may.
+const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A place to listen at, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,13 +97,7 @@ impl Place {
 
 /// A folder as the host of a URL.
 fn in_url(folder: &Path) -> String {
-    let escaped = folder.to_string_lossy().replace('%', "%25").replace('/', SLASH);
-    escaped
-        .replace(':', "%3A")
-        .replace('@', "%40")
-        .replace('?', "%3F")
-        .replace('#', "%23")
-        .replace(' ', "%20")
+    percent_encode(folder.as_os_str().as_bytes(), UNSAFE).to_string()
 }
 
 /// Rights as `chmod` writes them: digits to the base of eight.
