@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -50,27 +50,51 @@ const LOGGING: &str = include_str!("../cassandra/logging.xml");
 /// What Maven has said, once it was asked.
 static CLASS_PATH: Mutex<Option<String>> = Mutex::new(None);
 
+/// The machine's turn for rings, as long as it or a ring that was started in it is there. Those of several processes, or of
+/// several tests, at once are too much for a small machine, and answer too late.
+#[derive(Clone)]
+pub struct Turn {
+    _locked: Arc<File>,
+}
+
+impl Turn {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn take() -> io::Result<Self> {
+        let file = File::create(std::env::temp_dir().join("arras-cassandra.lock"))?;
+        file.lock()?;
+        Ok(Self { _locked: Arc::new(file) })
+    }
+}
+
 /// Nodes of one ring.
 pub struct PrivateCassandra {
     nodes: Vec<Child>,
     port: u16,
     folder: TempDir,
-    /// Locked as long as the ring is there: several at once are too much for a small machine, and answer too late.
-    _alone: File,
+    _turn: Turn,
 }
 
 impl PrivateCassandra {
-    /// Starts a ring of so many nodes, one after the other, as Cassandra wants it.
+    /// Starts a ring of so many nodes when there is no other.
+    ///
+    /// # Errors
+    /// As [`Self::start_in`].
+    pub fn start(nodes: u8) -> io::Result<Self> {
+        Self::start_in(nodes, Turn::take()?)
+    }
+
+    /// Starts a ring of so many nodes, one after the other, as Cassandra wants it, beside others of the same turn.
     ///
     /// # Errors
     /// Maven or a JDK is not there, or a node does not come up.
-    pub fn start(nodes: u8) -> io::Result<Self> {
+    pub fn start_in(nodes: u8, turn: Turn) -> io::Result<Self> {
         let classes = class_path()?;
         let addresses: Vec<Ipv4Addr> = (1..=nodes).map(address).collect();
         let (inner, port) = (free_port_on(&addresses)?, free_port_on(&addresses)?);
-        let alone = File::create(std::env::temp_dir().join("arras-cassandra.lock"))?;
-        alone.lock()?;
-        let mut started = Self { nodes: Vec::new(), port, folder: tempfile::tempdir()?, _alone: alone };
+        let mut started = Self { nodes: Vec::new(), port, folder: tempfile::tempdir()?, _turn: turn };
         for place in 0..nodes {
             started.start_node(place, inner, &classes)?;
         }

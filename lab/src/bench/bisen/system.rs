@@ -4,7 +4,7 @@ use super::wire::{Counted, Linked};
 use super::{BisenError, failed};
 use crate::bench::installation::Process;
 use crate::bench::processor::taken;
-use crate::private_cassandra::PrivateCassandra;
+use crate::private_cassandra::{PrivateCassandra, Turn};
 use crate::private_redis::PrivateRedis;
 use arras_attestation::authority::{Authority, certificate, private};
 use arras_attestation::channel::{Client, Credentials};
@@ -22,6 +22,7 @@ use std::fs;
 use std::ops::Sub;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
@@ -79,14 +80,24 @@ enum Running {
     Cassandra(PrivateCassandra),
 }
 
+/// This process's turn for rings of Cassandra, which are measured side by side.
+fn turn() -> std::io::Result<Turn> {
+    static TURN: Mutex<Option<Turn>> = Mutex::new(None);
+    let mut taken = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*taken {
+        Some(turn) => Ok(turn.clone()),
+        None => Ok(taken.insert(Turn::take()?).clone()),
+    }
+}
+
 impl Running {
     fn start(service: Service) -> std::io::Result<Self> {
         Ok(match service {
             Service::Memory | Service::Embedded => Self::Inside,
             Service::Redis => Self::Redis(PrivateRedis::start()?),
             Service::RedisCluster => Self::Redis(PrivateRedis::start_cluster()?),
-            Service::Cassandra => Self::Cassandra(PrivateCassandra::start(1)?),
-            Service::CassandraRing => Self::Cassandra(PrivateCassandra::start(3)?),
+            Service::Cassandra => Self::Cassandra(PrivateCassandra::start_in(1, turn()?)?),
+            Service::CassandraRing => Self::Cassandra(PrivateCassandra::start_in(3, turn()?)?),
         })
     }
 
