@@ -111,6 +111,20 @@ impl<'a> Bind<'a> {
         let results = fields.list(Fields::int16)?;
         fields.is_done().then_some(Self { portal, statement, formats, values, results })
     }
+
+    /// Its portal and its statement alone, where the rest is well formed, too.
+    pub(crate) fn names(body: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let mut fields = Fields::new(body);
+        let names = (fields.string()?, fields.string()?);
+        let formats = fields.count()?;
+        fields.bytes(2 * formats)?;
+        for _ in 0..fields.count()? {
+            fields.value()?;
+        }
+        let results = fields.count()?;
+        fields.bytes(2 * results)?;
+        fields.is_done().then_some(names)
+    }
 }
 
 /// What `Describe` and `Close` name: a statement (`S`) or a portal (`P`).
@@ -198,6 +212,14 @@ mod tests {
         }
 
         #[test]
+        fn the_names_of_a_bind_are_read_where_it_is(
+            bytes in proptest::collection::vec(prop_oneof![4 => Just(0), 2 => 0..3_u8, 1 => any::<u8>()], 0..24),
+        ) {
+            let names = Bind::read(&bytes).map(|bind| (bind.portal, bind.statement));
+            prop_assert_eq!(Bind::names(&bytes), names);
+        }
+
+        #[test]
         fn a_body_that_is_cut_or_goes_on_is_refused(cut in 0_usize..30) {
             let mut bind = BytesMut::new();
             let put = |value: &[u8], out: &mut BytesMut| {
@@ -210,8 +232,11 @@ mod tests {
             let whole = body(&bind);
             prop_assume!(cut < whole.len());
             prop_assert_eq!(Bind::read(&whole[..cut]), None);
+            prop_assert_eq!(Bind::names(&whole[..cut]), None);
             let longer = [whole, b"x"].concat();
             prop_assert_eq!(Bind::read(&longer), None);
+            prop_assert_eq!(Bind::names(&longer), None);
+            prop_assert_eq!(Bind::names(whole), Some((&b"portal"[..], &b"statement"[..])));
         }
     }
 }

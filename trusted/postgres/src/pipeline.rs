@@ -41,8 +41,21 @@ impl Asked {
         })
     }
 
+    /// True if a reply of this type is the last of the answer, whatever came before it.
+    #[inline]
+    pub(crate) fn ends_by(self, reply: u8) -> bool {
+        matches!(
+            (reply, self),
+            (b'1', Self::Parse)
+                | (b'2', Self::Bind)
+                | (b'3', Self::Close)
+                | (b'T' | b'n', Self::Describe)
+                | (b'C' | b'I' | b's', Self::Execute)
+        )
+    }
+
     /// True if `ReadyForQuery` ends the answer.
-    fn ends_ready(self) -> bool {
+    pub(crate) fn ends_ready(self) -> bool {
         match self {
             Self::Query | Self::Sync | Self::Call => true,
             Self::Parse | Self::Bind | Self::Describe | Self::Execute | Self::Close | Self::CopyEnd => false,
@@ -75,24 +88,29 @@ impl<T> Default for Pipeline<T> {
 
 impl<T> Pipeline<T> {
     /// A message goes to the database; the note again if nothing will answer it, since it is passed over.
+    #[inline]
     pub(crate) fn sent(&mut self, asked: Asked, note: T) -> Option<T> {
+        if (self.copying || self.skipping || asked == Asked::CopyEnd) && self.passes_over(asked) {
+            return Some(note);
+        }
+        self.entries.push_back(Entry { asked, note });
+        None
+    }
+
+    /// Will nothing answer a message that is sent now?
+    fn passes_over(&mut self, asked: Asked) -> bool {
         if self.copying {
             // Whatever comes before the end of the rows is passed over or is an error of the COPY.
             let ended = self.entries.iter().any(|entry| entry.asked == Asked::CopyEnd);
             if !ended && asked != Asked::CopyEnd {
-                return Some(note);
+                return true;
             }
         } else if asked == Asked::CopyEnd && self.entries.is_empty() {
-            return Some(note);
+            return true;
         }
-        if self.skipping {
-            if asked != Asked::Sync {
-                return Some(note);
-            }
-            self.skipping = false;
-        }
-        self.entries.push_back(Entry { asked, note });
-        None
+        let skips = self.skipping && asked != Asked::Sync;
+        self.skipping = skips;
+        skips
     }
 
     /// What the next reply answers; `None` if it answers nothing.
@@ -102,6 +120,18 @@ impl<T> Pipeline<T> {
             self.entries.pop_front();
         }
         self.entries.front_mut()
+    }
+
+    /// The same, if neither a `COPY` nor the end of one has a part in what its replies mean.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<&Entry<T>> {
+        self.entries.front().filter(|entry| !self.copying && entry.asked != Asked::CopyEnd)
+    }
+
+    /// That one is answered.
+    #[inline]
+    pub(crate) fn next_is_answered(&mut self) {
+        self.entries.pop_front();
     }
 
     /// The messages on their way.
@@ -133,11 +163,7 @@ impl<T> Pipeline<T> {
     pub(crate) fn answered(&mut self, reply: u8) -> Done<T> {
         let Some(asked) = self.first().map(|entry| entry.asked) else { return Done::Nothing };
         match (reply, asked) {
-            (b'1', Asked::Parse)
-            | (b'2', Asked::Bind)
-            | (b'3', Asked::Close)
-            | (b'T' | b'n', Asked::Describe)
-            | (b'C' | b'I' | b's', Asked::Execute) => {
+            _ if asked.ends_by(reply) => {
                 self.copied();
                 self.entries.pop_front().map_or(Done::Nothing, Done::Answered)
             }

@@ -6,12 +6,14 @@
 
 mod answers;
 mod behind;
+mod completed;
 mod folding;
 mod held;
 mod kept;
 mod late_rows;
 mod names;
 mod opened;
+mod parts;
 mod physical;
 mod programs;
 mod reading;
@@ -25,19 +27,21 @@ use crate::error::SqlError;
 use crate::pipeline::Pipeline;
 use crate::replies::{self, Severity};
 use crate::rewriting::Rewriting;
-use crate::stream::Stream;
+use crate::stream::{Incoming, Outgoing, Stream};
 use crate::upstream::Upstream;
 use crate::values::ConnectionId;
 use behind::Behind;
 use held::Held;
 use names::{Names, Undo};
+use parts::{Part, first_of};
 use reading::Reading;
 use settings::Settings;
 use std::collections::BTreeSet;
 use std::io;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -72,7 +76,7 @@ struct Note {
     /// How its replies are read.
     reading: Reading,
     /// What it did to the session's names.
-    undo: Option<Undo>,
+    undo: Option<Box<Undo>>,
 }
 
 /// Since the client was told of an error that the database knows nothing of.
@@ -122,26 +126,6 @@ impl State {
         self.status == b'I' && self.pipeline.is_empty()
     }
 
-    /// A command is complete.
-    fn tagged(&mut self, frame: &[u8]) {
-        let tag = frame.get(5..).unwrap_or_default();
-        self.held.tagged(tag);
-        if [&b"CREATE"[..], b"ALTER", b"DROP", b"DO\0"].iter().any(|word| tag.starts_with(word)) {
-            (self.changing_tables, self.changed_tables) = (true, true);
-        } else if tag.starts_with(b"ROLLBACK") && self.changing_tables {
-            self.changed_tables = true;
-        }
-    }
-
-    /// The database waits for the next message.
-    fn ready(&mut self, status: u8, rewriting: &Rewriting) {
-        self.status = status;
-        self.held.ready(status);
-        if status == b'I' && std::mem::take(&mut self.changing_tables) {
-            rewriting.changed();
-        }
-    }
-
     /// The database waits outside of a transaction behind the message of a number: what was changed is changed for all.
     fn changes_end(&mut self, number: u64, rewriting: &Rewriting) {
         if let Some((_, names)) = self.changing.take_if(|(last, _)| *last <= number) {
@@ -152,7 +136,7 @@ impl State {
     /// Messages failed or were passed over, in the order in which they were sent; what is on its way was sent after them.
     fn undo(&mut self, undone: Vec<Undo>) {
         for undo in undone.into_iter().rev() {
-            let later = self.pipeline.entries().filter_map(|entry| entry.note.undo.as_mut());
+            let later = self.pipeline.entries().filter_map(|entry| entry.note.undo.as_deref_mut());
             self.names.undo(undo, later);
         }
     }
@@ -195,8 +179,8 @@ impl BothWays {
     }
 
     /// Has whoever waits for fewer unanswered messages look again.
-    fn tell_waiting(&self) {
-        if std::mem::take(&mut self.state().waiting) {
+    fn tell_waiting(&self, state: &mut State) {
+        if std::mem::take(&mut state.waiting) {
             self.shorter.notify_one();
         }
     }
@@ -235,35 +219,34 @@ pub(crate) struct Surroundings<'a> {
 
 /// Runs a session to its end.
 pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::Receiver<bool>) -> End {
-    let (from_client, mut to_client) = tokio::io::split(ends.client);
-    let (from_database, mut to_database) = tokio::io::split(ends.database);
+    let (from_client, mut to_client) = ends.client.split();
+    let (from_database, mut to_database) = ends.database.split();
     let shared = BothWays::new(&ends.beginning);
     drop(ends.beginning);
     let mut whole = true;
-    let end = match around.rewriting {
-        None => tokio::select! {
-            biased;
-            end = answers::pass(&shared, from_database, &mut to_client, &mut whole) => end,
-            end = requests::pass(&shared, from_client, &mut to_database) => end,
-            () = stopped(&shared, &mut stop) => End::Stopped,
-        },
-        Some(rewriting) => tokio::select! {
-            biased;
-            end = opened::pass(&shared, rewriting, from_database, &mut to_client, &mut whole) => end,
-            end = rewritten::pass(&shared, (rewriting, around.behind()), from_client, &mut to_database) => end,
-            refusal = set_back(rewriting) => End::Violation(refusal),
-            () = stopped(&shared, &mut stop) => End::Stopped,
-        },
+    let end = {
+        let stopped = pin!(stopped(&shared, &mut stop));
+        match around.rewriting {
+            None => {
+                let answers = pin!(answers::pass(&shared, from_database, &mut to_client, &mut whole));
+                let requests = pin!(requests::pass(&shared, from_client, &mut to_database));
+                first_of([answers as Part<'_, End>, requests, stopped]).await
+            }
+            Some(rewriting) => {
+                let answers = opened::pass(&shared, rewriting, from_database, &mut to_client, &mut whole);
+                let ways = (rewriting, around.behind());
+                let requests = rewritten::pass(&shared, ways, from_client, &mut to_database);
+                let (answers, requests, set_back) =
+                    (pin!(answers), pin!(requests), pin!(set_back(rewriting)));
+                first_of([answers as Part<'_, End>, requests, set_back, stopped]).await
+            }
+        }
     };
     if let (Some(farewell), true) = (farewell(&end), whole) {
         let mut out = Vec::new();
         replies::error(&mut out, &farewell, Severity::Fatal);
-        let told = async {
-            to_client.write_all(&out).await?;
-            to_client.flush().await
-        };
         // One that does not read is not waited for.
-        let _ = timeout(FAREWELL, told).await;
+        let _ = timeout(FAREWELL, to_client.write_whole(&out)).await;
     }
     leave(&end, &around, &mut to_database).await;
     let _ = timeout(FAREWELL, to_client.shutdown()).await;
@@ -271,20 +254,21 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
 }
 
 /// Completes when the database is found to have been set back.
-async fn set_back(rewriting: &Rewriting) -> SqlError {
+async fn set_back(rewriting: &Rewriting) -> End {
     match rewriting.freshness() {
-        Some(freshness) => freshness.set_back().await,
+        Some(freshness) => End::Violation(freshness.set_back().await),
         None => std::future::pending().await,
     }
 }
 
 /// Completes when the proxy stops and no statement is under way.
-async fn stopped(shared: &BothWays, stop: &mut watch::Receiver<bool>) {
+async fn stopped(shared: &BothWays, stop: &mut watch::Receiver<bool>) -> End {
     if stop.wait_for(|stop| *stop).await.is_err() {
         // Nobody is left to say so.
         std::future::pending::<()>().await;
     }
     shared.at_most(0).await;
+    End::Stopped
 }
 
 /// What a client is told at the end, if it is not the database that tells it.
@@ -303,7 +287,7 @@ fn farewell(end: &End) -> Option<SqlError> {
 }
 
 /// Ends the database's side: what runs there for nobody is cancelled.
-async fn leave(end: &End, around: &Surroundings<'_>, to_database: &mut WriteHalf<Stream>) {
+async fn leave(end: &End, around: &Surroundings<'_>, to_database: &mut ToSide) {
     match end {
         End::Ended | End::Lost(_) => {}
         End::Left | End::Stopped => {
@@ -321,5 +305,8 @@ async fn leave(end: &End, around: &Surroundings<'_>, to_database: &mut WriteHalf
     let _ = to_database.shutdown().await;
 }
 
-type FromSide = ReadHalf<Stream>;
-type ToSide = WriteHalf<Stream>;
+type FromSide = Incoming;
+type ToSide = Outgoing;
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,6 @@ use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::Message;
 use std::io;
-use tokio::io::AsyncWriteExt;
 
 /// Longest `ErrorResponse` that is looked into, in bytes; a longer one ends no session.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -37,11 +36,7 @@ pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide,
         if scanned.pass > 0 {
             *whole = false;
             let passed = inbox.there().get(..scanned.pass).unwrap_or_default();
-            let written = async {
-                to.write_all(passed).await?;
-                to.flush().await
-            };
-            if written.await.is_err() {
+            if to.write_whole(passed).await.is_err() {
                 let idle = shared.state().pipeline.is_empty();
                 return if idle { End::Left } else { End::Abandoned };
             }

@@ -1,18 +1,17 @@
 //! The way from the database to the client where statements are rewritten: what is not shown as it comes is held whole,
 //! one message at a time.
 
+mod passing;
+
 use super::folding::FoldedRow;
 use super::reading::{Opening, Reading, shown_error, stored_by};
 use super::{BothWays, End, FromSide, KeepingBack, State, ToSide};
-use crate::Freshness;
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Done;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
 use crate::values::ConnectionKeys;
-use std::io;
-use tokio::io::AsyncWriteExt;
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -47,8 +46,10 @@ pub(super) async fn pass(
     let (mut drops, mut room, mut shown) = (false, None, Vec::new());
     let mut folded: Option<Box<FoldedRow>> = None;
     loop {
-        rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
-        drops &= rest > 0;
+        if rest > 0 {
+            rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
+            drops &= rest > 0;
+        }
         let (mut needed, mut is_done, mut reads_on) = (0, false, false);
         if let Some(row) = folded.take() {
             match read_folded(row, &mut inbox, rewriting, (&mut out, &mut shown)) {
@@ -60,11 +61,16 @@ pub(super) async fn pass(
             }
         }
         if rest == 0 && folded.is_none() {
-            let (read, next) =
-                match scan(inbox.there(), rewriting, &mut shared.state(), (&mut out, &mut shown)) {
-                    Ok(scanned) => scanned,
-                    Err(error) => return End::Violation(error),
-                };
+            let scanned = {
+                let mut state = shared.state();
+                let scanned = scan(inbox.there(), rewriting, &mut state, (&mut out, &mut shown));
+                shared.tell_waiting(&mut state);
+                scanned
+            };
+            let (read, next) = match scanned {
+                Ok(scanned) => scanned,
+                Err(error) => return End::Violation(error),
+            };
             inbox.passed(read);
             match next {
                 Next::More(total) => needed = total,
@@ -72,15 +78,15 @@ pub(super) async fn pass(
                 Next::Folded(row) => (folded, reads_on) = (Some(row), true),
                 Next::Full => reads_on = true,
             }
-            shared.tell_waiting();
             if read > 0 || room.is_none() {
                 inbox.shrink();
                 is_done = true;
             }
         }
         // What a large message was has its room until its client has it.
-        let written = write(shared, to, &mut out, whole, rest == 0 || drops);
-        if let Err(end) = within(rewriting, (&room, &shown, &folded), written).await {
+        let had = room.as_ref().or(shown.first()).or_else(|| folded.as_ref().and_then(|row| row.had()));
+        let ends = rest == 0 || drops;
+        if let Err(end) = write((shared, rewriting), to, (&mut out, had), (whole, ends)).await {
             return end;
         }
         shown.clear();
@@ -105,17 +111,6 @@ pub(super) async fn pass(
             ended => return super::answers::ended(&shared.state(), ended.err()),
         }
     }
-}
-
-/// Writes for as long as the room of what is written may be had.
-async fn within(
-    rewriting: &Rewriting,
-    (room, shown, folded): (&Option<Share>, &[Share], &Option<Box<FoldedRow>>),
-    write: impl Future<Output = Result<(), End>>,
-) -> Result<(), End> {
-    let of_row = || folded.as_ref().and_then(|row| row.had());
-    let had = room.as_ref().or(shown.first()).or_else(of_row);
-    rewriting.replies.giving_up(had, write).await.map_err(End::Violation)?
 }
 
 /// Passes on what has come of the rest of a message, or drops it; how much of it is still to come.
@@ -157,23 +152,24 @@ async fn room_for(rewriting: &Rewriting, bytes: usize) -> Result<Option<Share>, 
     rewriting.replies.share(bytes).await
 }
 
-/// Writes what is there to be written; the session's end if its client is gone.
+/// Writes what is there to be written, for as long as the room that it has may be had; the session's end if its client is gone.
 async fn write(
-    shared: &BothWays,
+    (shared, rewriting): (&BothWays, &Rewriting),
     to: &mut ToSide,
-    out: &mut Vec<u8>,
-    whole: &mut bool,
-    ends: bool,
+    (out, had): (&mut Vec<u8>, Option<&Share>),
+    (whole, ends): (&mut bool, bool),
 ) -> Result<(), End> {
     if out.is_empty() {
         return Ok(());
     }
     *whole = false;
-    let written: io::Result<()> = async {
-        to.write_all(out).await?;
-        to.flush().await
+    let mut written = to.write_at_once(out);
+    if let Ok(bytes) = written
+        && let Some(rest @ [_, ..]) = out.get(bytes..)
+    {
+        let rest = rewriting.replies.giving_up(had, to.write_whole(rest)).await;
+        written = rest.map_err(End::Violation)?.map(|()| bytes);
     }
-    .await;
     if written.is_err() {
         let idle = shared.state().pipeline.is_empty();
         return Err(if idle { End::Left } else { End::Abandoned });
@@ -191,7 +187,8 @@ fn scan(
     state: &mut State,
     (out, shares): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<(usize, Next), SqlError> {
-    let mut read = 0;
+    let mut read = passing::passed(there, rewriting, state);
+    out.extend_from_slice(there.get(..read).unwrap_or_default());
     while let Some(message) = there.get(read..).filter(|message| message.len() >= HEAD_BYTES) {
         let Some(head) = Head::read(message) else {
             return Err(SqlError::new("08P01", "the database sent a message of an impossible length"));
@@ -297,29 +294,6 @@ impl State {
     }
 }
 
-/// Commands after which the database is as it was.
-const ONLY_READ: [&[u8]; 13] = [
-    b"BEGIN",
-    b"START",
-    b"SET",
-    b"SHOW",
-    b"ROLLBACK",
-    b"SAVEPOINT",
-    b"RELEASE",
-    b"DECLARE",
-    b"MOVE",
-    b"CLOSE",
-    b"PREPARE\0",
-    b"DEALLOCATE",
-    b"DISCARD",
-];
-
-/// May a command have changed something, by its `CommandComplete`? A SELECT may: it calls functions.
-fn may_write(frame: &[u8]) -> bool {
-    let tag = frame.get(HEAD_BYTES..).unwrap_or_default();
-    !ONLY_READ.iter().any(|word| tag.starts_with(word))
-}
-
 fn reply(
     kind: u8,
     frame: &[u8],
@@ -330,18 +304,8 @@ fn reply(
     match kind {
         b'E' => state.fatal |= super::answers::is_fatal(frame),
         b'S' => state.settings.read(frame),
-        b'C' => {
-            state.tagged(frame);
-            state.wrote |= may_write(frame);
-        }
-        b'Z' => {
-            let status = frame.get(5).copied().unwrap_or_default();
-            // By now it is committed.
-            if status == b'I' && std::mem::take(&mut state.wrote) {
-                rewriting.freshness().into_iter().for_each(Freshness::wrote);
-            }
-            state.ready(status, rewriting);
-        }
+        b'C' => state.tagged(frame),
+        b'Z' => state.ready(frame, rewriting),
         _ => {}
     }
     if kind != b'Z' {
@@ -358,7 +322,7 @@ fn reply(
         Done::Failed(entries) => {
             let mut undos = Vec::new();
             for entry in entries {
-                undos.extend(entry.note.undo);
+                undos.extend(entry.note.undo.map(|undo| *undo));
                 if let Reading::Own(exchange) = entry.note.reading {
                     exchange.end();
                 }
@@ -366,11 +330,7 @@ fn reply(
             state.undo(undos);
         }
         Done::Ready(entry) => {
-            let number = entry.note.number;
-            if frame.get(5) == Some(&b'I') {
-                state.names.transaction_ended(number);
-                state.changes_end(number, rewriting);
-            }
+            state.waits_behind(entry.note.number, rewriting);
             match entry.note.reading {
                 Reading::Own(exchange) => exchange.end(),
                 Reading::Silent => {}

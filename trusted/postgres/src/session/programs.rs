@@ -385,7 +385,7 @@ impl Requests<'_> {
     async fn begin_rows(&mut self, copy: &CopyIn, statement: Arc<Statement>, simple: bool) -> Ended {
         let mut begun = Vec::new();
         replies::message(&mut begun, b'G', |out| copy_formats(out, copy.columns.len(), copy.format.binary));
-        self.sent_close(MARK, Reading::Emit(begun));
+        self.sent_close(MARK, Reading::Emit(begun.into()));
         // It is not kept back: the client waits for it. If something before it failed, no rows come.
         replies::message(&mut self.out, b'H', |_| ());
         self.write().await?;
@@ -434,7 +434,7 @@ impl Requests<'_> {
             Ok(true) => {
                 self.row_room.clear();
                 self.rows = LateRows::Drop;
-                self.sent_close(MARK, Reading::Emit(tag(&format!("COPY {}", copying.rows))));
+                self.sent_close(MARK, Reading::Emit(tag(&format!("COPY {}", copying.rows)).into()));
                 if copying.simple {
                     self.synchronise();
                 }

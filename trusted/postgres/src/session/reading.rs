@@ -126,7 +126,7 @@ pub(super) enum Reading {
     /// Of the `Describe` of what writes a program's rows.
     Shape(Arc<Statement>),
     /// Of what marks the place where a program's client is told something.
-    Emit(Vec<u8>),
+    Emit(Box<[u8]>),
     /// The same, of the columns that it returns.
     EmitShape(Arc<Statement>),
     /// Of `Execute` of what writes a row: what it returns is shown.

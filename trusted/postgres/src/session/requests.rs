@@ -6,7 +6,6 @@ use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Asked;
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
-use tokio::io::AsyncWriteExt;
 
 /// Ends the session.
 const TERMINATE: u8 = b'X';
@@ -33,7 +32,7 @@ pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide)
         rest = scanned.rest;
         if scanned.pass > 0 {
             let passed = inbox.there().get(..scanned.pass).unwrap_or_default();
-            if write(to, passed).await.is_err() {
+            if to.write_whole(passed).await.is_err() {
                 // What the database said last, or that it is gone, comes the other way.
                 return std::future::pending().await;
             }
@@ -43,7 +42,7 @@ pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide)
             // The database keeps replies back until it is asked for them, or has many.
             let mut flush = BytesMut::new();
             frontend::flush(&mut flush);
-            if write(to, &flush).await.is_err() {
+            if to.write_whole(&flush).await.is_err() {
                 return std::future::pending().await;
             }
             shared.at_most(UNANSWERED_MAX / 2).await;
@@ -60,11 +59,6 @@ pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide)
             }
         }
     }
-}
-
-async fn write(to: &mut ToSide, bytes: &[u8]) -> std::io::Result<()> {
-    to.write_all(bytes).await?;
-    to.flush().await
 }
 
 /// Notes the messages in `there`, of which the first `rest` bytes belong to one that is noted already.

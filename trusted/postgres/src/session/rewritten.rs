@@ -5,6 +5,7 @@ mod beside;
 mod comments;
 mod computing;
 mod current;
+mod passing;
 mod planning;
 mod refused;
 mod tables;
@@ -20,7 +21,7 @@ use super::sequence::{is_in_steps, require_no_parameters};
 use super::{Behind, BothWays, End, FromSide, Note, ToSide, UNANSWERED_MAX};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
-use crate::frames::{HEAD_BYTES, Head, Inbox};
+use crate::frames::{HEAD_BYTES, Inbox};
 use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, Planned, Program};
 use crate::replies;
@@ -28,7 +29,6 @@ use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::{ConnectionPart, Share};
 use crate::values::{Inputs, stored_terms};
 use std::sync::{Arc, Mutex};
-use tokio::io::AsyncWriteExt;
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -119,7 +119,7 @@ impl Requests<'_> {
     async fn run(&mut self, mut from: FromSide) -> Ended {
         let mut inbox = Inbox::new();
         loop {
-            while let Some(head) = head(&inbox)? {
+            while let Some(head) = self.next(&mut inbox)? {
                 let there = inbox.there();
                 if let Some(message) = there.get(..head.total) {
                     self.message(head.kind, message).await?;
@@ -191,8 +191,11 @@ impl Requests<'_> {
 
     /// Reads more, of a message that has room or of rows that do.
     async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide) -> Ended {
-        let came = self.rewriting.requests.giving_up(self.had(), inbox.fill(from)).await;
-        match came.map_err(End::Violation)? {
+        let came = match self.had() {
+            None => inbox.fill(from).await,
+            had => self.rewriting.requests.giving_up(had, inbox.fill(from)).await.map_err(End::Violation)?,
+        };
+        match came {
             Ok(1..) => Ok(()),
             Ok(0) | Err(_) => {
                 let idle = self.shared.state().pipeline.is_empty();
@@ -221,13 +224,15 @@ impl Requests<'_> {
             self.out_room = None;
             return Ok(());
         }
-        let had = self.out_room.as_ref().or(self.row_room.first()).or(self.room.as_ref());
-        let written = async {
-            self.to.write_all(&self.out).await?;
-            self.to.flush().await
-        };
-        let written: Result<std::io::Result<()>, _> = self.rewriting.requests.giving_up(had, written).await;
-        if written.map_err(End::Violation)?.is_err() {
+        let mut written = self.to.write_at_once(&self.out);
+        if let Ok(bytes) = written
+            && let Some(rest @ [_, ..]) = self.out.get(bytes..)
+        {
+            let had = self.out_room.as_ref().or(self.row_room.first()).or(self.room.as_ref());
+            let rest = self.rewriting.requests.giving_up(had, self.to.write_whole(rest)).await;
+            written = rest.map_err(End::Violation)?.map(|()| bytes);
+        }
+        if written.is_err() {
             // What the database said last, or that it is gone, comes the other way.
             std::future::pending::<()>().await;
         }
@@ -257,11 +262,11 @@ impl Requests<'_> {
     /// Notes a message that goes to the database.
     pub(super) fn sent(&mut self, asked: Asked, reading: Reading, undo: Option<Undo>) {
         self.number += 1;
-        let note = Note { number: self.number, reading, undo };
+        let note = Note { number: self.number, reading, undo: undo.map(Box::new) };
         let mut state = self.shared.state();
         // What is passed over does nothing.
         if let Some(undo) = state.pipeline.sent(asked, note).and_then(|note| note.undo) {
-            state.names.undo(undo, std::iter::empty());
+            state.names.undo(*undo, std::iter::empty());
         }
     }
 
@@ -291,7 +296,7 @@ impl Requests<'_> {
     async fn message(&mut self, kind: u8, message: &[u8]) -> Ended {
         let body = message.get(HEAD_BYTES..).unwrap_or_default();
         let malformed = || End::Violation(SqlError::new("08P01", "invalid message format"));
-        if self.row_message(kind, body).await? {
+        if self.copying.is_some() && self.row_message(kind, body).await? {
             return Ok(());
         }
         self.rows = self.rows.before(kind);
@@ -589,12 +594,4 @@ impl Requests<'_> {
         }
         Ok(())
     }
-}
-
-fn head(inbox: &Inbox) -> Result<Option<Head>, End> {
-    if inbox.there().len() < HEAD_BYTES {
-        return Ok(None);
-    }
-    let wrong = || End::Violation(SqlError::new("08P01", "invalid message length"));
-    Head::read(inbox.there()).map(Some).ok_or_else(wrong)
 }

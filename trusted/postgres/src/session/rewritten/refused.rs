@@ -20,6 +20,10 @@ impl PassedOver {
         self.0 = false;
     }
 
+    pub(super) fn is_begun(&self) -> bool {
+        self.0
+    }
+
     /// Is a message passed over?
     pub(super) fn has(&mut self, kind: u8) -> bool {
         self.0 &= kind != b'S';

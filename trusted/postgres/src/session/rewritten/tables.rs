@@ -34,6 +34,13 @@ pub(super) struct Changes {
     snapshot: u64,
 }
 
+impl Changes {
+    /// Does a prepared statement of this name change tables?
+    pub(super) fn has_prepared(&self, name: &[u8]) -> bool {
+        self.prepared.contains_key(name)
+    }
+}
+
 /// Ends what a session was changing when it ends.
 pub(super) struct Changing<'a>(pub(super) &'a BothWays, pub(super) &'a Rewriting);
 
