@@ -59,11 +59,10 @@ fn there_may_be_none() {
 fn what_is_no_table_is_refused() {
     let whole = table(&[(VCEK, b"chip"), (ASK, b"between")]);
     for length in 1..whole.len() {
-        let (bytes, entries) = (&whole[..length], 3 * ENTRY_BYTES);
-        // Entries that name bytes which are not there are noticed before it is that the end of entries is missing.
-        let refused = read(bytes).unwrap_err();
+        // An entry that names bytes which are not there is noticed before the missing end of the entries.
+        let refused = read(&whole[..length]).unwrap_err();
         let expected = if length < ENTRY_BYTES { TableError::Truncated } else { TableError::Outside };
-        assert_eq!(refused, expected, "{length} of {entries}");
+        assert_eq!(refused, expected, "{length}");
     }
     let endless = [entry([9; 16], 0, 0), entry(VCEK, 0, 0)].concat();
     assert_eq!(read(&endless), Err(TableError::Truncated));
