@@ -1,5 +1,5 @@
 //! The kernel, played: an entry's files as `drivers/virt/coco` has them, about the samples of `kat/attestation`.
-#![allow(clippy::panic, clippy::unwrap_used)]
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 use super::certificates::tests::table;
 use super::certificates::{ARK, ASK, TableError, VCEK, VLEK};
@@ -44,7 +44,8 @@ enum Fault {
 
 struct Played {
     kernel: Kernel,
-    interface: Arc<Mutex<u32>>,
+    /// Faults that are left.
+    faults: Arc<Mutex<u32>>,
     generation: RefCell<u64>,
     inblob: RefCell<Vec<u8>>,
 }
@@ -60,8 +61,8 @@ impl Interface for Playing {
 
     fn make(&self) -> Result<Played, TsmError> {
         self.kernel.asked.lock().unwrap().push("make".into());
-        let (kernel, interface) = (self.kernel.clone(), Arc::clone(&self.faults));
-        Ok(Played { kernel, interface, generation: RefCell::new(u64::MAX), inblob: RefCell::default() })
+        let (kernel, faults) = (self.kernel.clone(), Arc::clone(&self.faults));
+        Ok(Played { kernel, faults, generation: RefCell::new(u64::MAX), inblob: RefCell::default() })
     }
 }
 
@@ -81,7 +82,7 @@ impl Played {
     fn fault(&self, asked: &str, file: &str) -> Option<Fault> {
         self.kernel.asked.lock().unwrap().push(format!("{asked} {file}"));
         let (at, fault, _) = self.kernel.fault;
-        let mut left = self.interface.lock().unwrap();
+        let mut left = self.faults.lock().unwrap();
         if at != file || *left == 0 {
             return None;
         }
@@ -252,8 +253,7 @@ fn one_conversation_has_one_entry_and_its_steps_in_order() {
     let steps = |kernel: Kernel| {
         let asked = Arc::clone(&kernel.asked);
         self::asked(kernel).unwrap();
-        let steps = asked.lock().unwrap().join(", ");
-        steps
+        asked.lock().unwrap().join(", ")
     };
     let begin = "make, read provider, read generation, read privlevel_floor";
     let written = "write inblob, read generation, read outblob";

@@ -1,5 +1,5 @@
 //! Tables as hypervisors write them, and bytes that are none.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
 use super::*;
 use proptest::prelude::*;
