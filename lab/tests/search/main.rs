@@ -19,3 +19,4 @@ mod spilled;
 mod storage;
 mod stores;
 mod tpm;
+mod tsm;

@@ -188,13 +188,11 @@ impl ReleasePolicy {
         self.judge_room(evidence, &report_data(binding), now)
     }
 
-    /// The same, by all of the room that evidence has.
-    pub(crate) fn judge_room(
-        &self,
-        evidence: &Evidence,
-        binding: &[u8; ROOM],
-        now: u64,
-    ) -> Result<Claims, Refusal> {
+    /// The same, by all of the room that evidence has: for evidence of others' machines, which may bind more.
+    ///
+    /// # Errors
+    /// As of [`ReleasePolicy::judge`].
+    pub fn judge_room(&self, evidence: &Evidence, binding: &[u8; ROOM], now: u64) -> Result<Claims, Refusal> {
         let mut closest = Refusal::Backend;
         for accepted in &self.accept {
             match self.accepts(accepted, evidence, binding, now) {

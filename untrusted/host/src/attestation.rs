@@ -1,6 +1,7 @@
 //! Evidence of the enclave that runs here, for its clients.
 
 use crate::enclave::Measurement;
+use crate::hexadecimal;
 use arras_protocol::codec::encode;
 use arras_protocol::evidence::{Evidence, Statement};
 use arras_storage::private;
@@ -51,7 +52,7 @@ impl DevelopmentRoot {
         };
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pkcs8)
             .map_err(|_| io::Error::other(format!("{}: no key of a development root", path.display())))?;
-        let public: String = pair.public_key().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let public = hexadecimal::written(pair.public_key().as_ref());
         fs::write(path.with_extension("public"), public + "\n")?;
         Ok(Self { pair, measurement })
     }
@@ -87,7 +88,7 @@ pub struct NoAttester;
 impl Attester for NoAttester {
     fn attest(&self, _question: &Question) -> io::Result<Evidence> {
         Err(io::Error::other(
-            "the enclave asks for evidence, and the host was given neither --development-root nor --tpm-key",
+            "the enclave asks for evidence, and the host was given none of --development-root, --tpm-key and --tsm",
         ))
     }
 }

@@ -1,5 +1,6 @@
 //! The enclave as a process of its own: started by measurement, spoken to by its standard streams.
 
+use crate::hexadecimal;
 use arras_protocol::codec::{DecodeError, encode};
 use arras_protocol::iee::{FRAME_BYTES_MAX, Fault, Incoming, Outgoing};
 use sha2::{Digest, Sha256};
@@ -71,7 +72,7 @@ pub fn measure(program: &Path) -> Result<Measurement, EnclaveError> {
 /// A measurement as people write it.
 #[must_use]
 pub fn written(measurement: &Measurement) -> String {
-    measurement.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal::written(measurement)
 }
 
 impl Enclave {

@@ -25,8 +25,12 @@ pub mod seen;
 pub mod store;
 #[cfg(feature = "process")]
 pub mod tpm;
+#[cfg(feature = "process")]
+pub mod tsm;
 
 #[cfg(feature = "process")]
 mod clients;
+#[cfg(feature = "process")]
+mod hexadecimal;
 #[cfg(feature = "process")]
 mod room;

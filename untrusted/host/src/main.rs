@@ -13,6 +13,7 @@ use arras_host::store::cassandra::{CassandraStore, Ring};
 use arras_host::store::redis::{self, RedisStore};
 use arras_host::store::{EmbeddedStore, MemoryStore, Store, StoreError};
 use arras_host::tpm::{TpmCounter, TpmQuotes};
+use arras_host::tsm::{self, Brought, Folder, TsmReports};
 use arras_storage::StorageError;
 use arras_storage::private::make_directory;
 use clap::{Args, Parser};
@@ -72,6 +73,9 @@ struct Arguments {
     connections: usize,
 }
 
+/// What goes with `--tsm` goes with none of these: clap lets an argument be without what it requires where another has excluded that.
+const OTHERS: [&str; 2] = ["development_root", "tpm_key"];
+
 /// Who vouches for the enclave.
 #[derive(Args)]
 struct Vouching {
@@ -84,8 +88,22 @@ struct Vouching {
     #[arg(long, value_name = "KEY", group = "voucher", requires = "tpm_registers")]
     tpm_key: Option<String>,
     /// The registers of the quotes: `sha256:0,1,2,7`.
-    #[arg(long, value_name = "LIST", requires = "tpm_key")]
+    #[arg(long, value_name = "LIST", requires = "tpm_key", conflicts_with = "development_root")]
     tpm_registers: Option<String>,
+    /// Vouch for this machine, which runs under SEV-SNP or TDX, by reports that the kernel hands out (configfs-tsm, Linux 6.7 and later).
+    /// Needs root.
+    #[arg(long, group = "voucher")]
+    tsm: bool,
+    /// Where configfs-tsm is.
+    #[arg(long, value_name = "DIR", requires = "tsm", conflicts_with_all = OTHERS, default_value = tsm::FOLDER)]
+    tsm_folder: PathBuf,
+    /// SEV-SNP: the certificate of this machine's chip (VCEK; DER, or PEM with that which signed it behind it or without), for hypervisors
+    /// that hand on none. Read anew for each report.
+    #[arg(long, value_name = "FILE", requires = "tsm", conflicts_with_all = OTHERS)]
+    vcek: Option<PathBuf>,
+    /// TDX: Intel's collateral for this machine's platform (JSON), for clients whose policies have none. Read anew for each report.
+    #[arg(long, value_name = "FILE", requires = "tsm", conflicts_with_all = OTHERS)]
+    collateral: Option<PathBuf>,
 }
 
 /// Where sealed entries and state are kept.
@@ -283,6 +301,10 @@ fn answer(seen: &Seen) {
 fn attester(vouching: &Vouching, measured: Measurement) -> Result<Arc<dyn Attester>, Failure> {
     if let (Some(key), Some(registers)) = (&vouching.tpm_key, &vouching.tpm_registers) {
         return Ok(Arc::new(TpmQuotes::new(key.clone(), registers.clone())));
+    }
+    if vouching.tsm {
+        let brought = Brought { vcek: vouching.vcek.clone(), collateral: vouching.collateral.clone() };
+        return Ok(Arc::new(TsmReports::new(Folder::new(vouching.tsm_folder.clone()), brought)));
     }
     let Some(path) = &vouching.development_root else { return Ok(Arc::new(NoAttester)) };
     warn!(

@@ -42,7 +42,3 @@ fn ended(tool: &str, arguments: &[&OsStr], output: Stdio) -> io::Result<Vec<u8>>
     let why = said.lines().rev().find(|line| line.contains("tpm:")).or_else(|| said.lines().next_back());
     Err(io::Error::other(format!("{tool}: {}", why.unwrap_or("it says nothing").trim())))
 }
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

@@ -4,8 +4,9 @@
 //! (`TPM_NT_EXTEND`, Trusted Platform Module Library, part 3: `TPM2_NV_Extend`): each value that the counter comes to goes into it. The value itself is in
 //! a file, with the hash before it. A file of another day, or one that was written by hand, does not lead to the hash that the TPM has.
 
-use super::{ended, hexadecimal, run};
+use super::{ended, run};
 use crate::counter::{Counter, locked};
+use crate::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -182,7 +183,7 @@ impl Kept {
 
     fn written(&self) -> String {
         let next = self.next.map(|next| format!(" {next}")).unwrap_or_default();
-        format!("{} {}{next}", hexadecimal(&self.before), self.value)
+        format!("{} {}{next}", hexadecimal::written(&self.before), self.value)
     }
 
     fn read(text: &str) -> Option<Self> {

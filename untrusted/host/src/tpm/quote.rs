@@ -1,7 +1,8 @@
 //! Evidence by quotes.
 
-use super::{hexadecimal, run};
+use super::run;
 use crate::attestation::{Attester, Question};
+use crate::hexadecimal;
 use arras_protocol::evidence::Evidence;
 use std::fs;
 use std::io;
@@ -31,7 +32,7 @@ impl Attester for TpmQuotes {
         }
         let folder = tempfile::tempdir()?;
         let (attest, signature) = (folder.path().join("attest"), folder.path().join("signature"));
-        let binding = hexadecimal(&question.binding);
+        let binding = hexadecimal::written(&question.binding);
         let arguments = [
             "--key-context".as_ref(),
             self.key.as_ref(),
