@@ -27,12 +27,18 @@ struct World {
     server: PrivatePostgres,
     proxy: Dev,
     direct: Client,
+    /// What the proxy is in front of.
+    database: &'static str,
 }
 
 impl World {
     fn dump(&self, arguments: &[&str]) -> String {
+        self.dump_of(&[&["-t", "m", "-t", "s", "-t", "f"], arguments].concat())
+    }
+
+    fn dump_of(&self, arguments: &[&str]) -> String {
         let mut dump = self.server.command("pg_dump");
-        dump.args(["-t", "m", "-t", "s", "-t", "f"]).args(arguments).arg(self.server.uri("postgres"));
+        dump.args(arguments).arg(self.server.uri("postgres"));
         let (ended, dumped, errors) = outputs(dump);
         assert!(ended, "{errors}");
         dumped
@@ -40,13 +46,25 @@ impl World {
 
     /// Runs a script of psql, past the proxy.
     fn run(&self, script: &str) {
+        let (ended, told) = self.tried(script);
+        assert!(ended, "{told}");
+    }
+
+    /// The same, which may fail.
+    fn tried(&self, script: &str) -> (bool, String) {
         let file = self.server.socket_folder().join("script.sql");
         std::fs::write(&file, script).unwrap();
         let mut run = self.server.command("psql");
         run.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file.to_str().unwrap()]);
-        run.arg(self.server.uri("postgres"));
+        run.arg(self.server.uri(self.database));
         let (ended, said, errors) = outputs(run);
-        assert!(ended, "{said} {errors}");
+        (ended, format!("{said} {errors}"))
+    }
+
+    /// Starts the proxy on a database that it does not go on from.
+    fn begun_anew(&mut self) {
+        std::fs::remove_dir_all(self.proxy.directory().join("data/postgres-heads")).unwrap();
+        self.proxy.killed_and_restarted(&self.server, self.database);
     }
 
     async fn start() -> Self {
@@ -61,7 +79,7 @@ impl World {
             );
             client.batch_execute(&made).await.unwrap();
         }
-        Self { server, proxy, direct }
+        Self { server, proxy, direct, database: "postgres" }
     }
 
     /// Keys leave, and others take their labels.
@@ -89,7 +107,7 @@ impl World {
 
     /// Who connects now gets the rows of the dump in their order, and can store others.
     async fn is_right(&self) {
-        let client = connect(&self.proxy.uri("postgres")).await;
+        let client = connect(&self.proxy.uri(self.database)).await;
         for table in ["m", "s", "f"] {
             let equal = format!("SELECT id FROM {table} WHERE n = 20");
             assert_eq!(found(&client, &equal).await, [2], "{table}");
@@ -103,7 +121,8 @@ impl World {
             assert_eq!(found(&client, &below).await, [4], "{table}");
             client.batch_execute(&format!("DELETE FROM {table} WHERE id IN (5, 6, 7)")).await.unwrap();
         }
-        let (well, said) = tokio::task::block_in_place(|| self.proxy.doctor(&self.server, "postgres", true));
+        let (well, said) =
+            tokio::task::block_in_place(|| self.proxy.doctor(&self.server, self.database, true));
         assert!(well, "{said}");
     }
 }
@@ -197,8 +216,6 @@ async fn a_part_of_a_table_is_watched_as_the_whole() {
         let client = connect(&proxy.uri("postgres")).await;
         assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, right);
     }
-    let (well, said) = tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
-    assert!(well, "{said}");
 }
 
 /// What is not noticed by itself the doctor finds, and what it says to do mends it.
@@ -225,5 +242,39 @@ async fn labels_of_another_time_are_found_by_the_doctor_and_mended_as_it_says() 
     }
     let (well, said) = tokio::task::block_in_place(|| world.proxy.doctor(&world.server, "postgres", false));
     assert!(well || said.contains("sets its labels anew"), "{said}");
+    world.is_right().await;
+}
+
+/// The schema arras is of another time than the tables, or gone: the proxy does not go on, and where it is told to begin anew, labels
+/// are set anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_another_time_than_their_tables_are_noticed() {
+    let mut world = World::start().await;
+    let (tables, older) = (world.dump(&[]), world.dump_of(&["-n", "arras"]));
+    world.grown_older().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    for table in ["s", "f"] {
+        let again =
+            format!("DELETE FROM {table}; INSERT INTO {table} VALUES (4, 40), (3, 30), (2, 20), (1, 10)");
+        client.batch_execute(&again).await.unwrap();
+    }
+    drop(client);
+    world.proxy.kill();
+    let newer = world.dump_of(&["-n", "arras"]);
+    for schema in ["", older.as_str()] {
+        world.proxy.kill();
+        world.run(&format!("DROP SCHEMA arras CASCADE;\n{schema}"));
+        let said = world.proxy.refused_start(&world.server, "postgres");
+        assert!(said.contains("was set back"), "{said}");
+        world.begun_anew();
+        world.is_right().await;
+    }
+    world.proxy.kill();
+    world.direct.batch_execute("CREATE DATABASE other").await.unwrap();
+    world.database = "other";
+    let (whole, said) = world.tried(&format!("\\set ON_ERROR_STOP 0\n{tables}"));
+    assert!(whole && said.contains("arras"), "its triggers are not made: {said}");
+    world.run(&newer);
+    world.begun_anew();
     world.is_right().await;
 }

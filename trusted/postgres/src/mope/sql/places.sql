@@ -34,25 +34,27 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     was_known boolean;
     was_watched boolean;
+    made boolean := false;
 BEGIN
     INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
     was_known := NOT FOUND;
-    IF (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id)
-        AND arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['delete', 'update', 'truncate'], ARRAY[
+    IF (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id) THEN
+        made := arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['delete', 'update', 'truncate'], ARRAY[
         format('AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
             ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', relation, column_id, attribute),
         format('AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
             ' AND current_setting(''arras.relabelling'', true) IS DISTINCT FROM ''on'')'
             ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)', relation, attribute, attribute, column_id, attribute),
-        format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)])
-        AND was_known
-    THEN
+        format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)]);
+    END IF;
+    IF made AND was_known THEN
         -- What it lost meanwhile nobody has noted.
         INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
     END IF;
     SELECT p.watched IS NOT NULL INTO was_watched FROM arras.mope_place p
         WHERE (p.column_id, p.relation, p.attribute) = (mope_enter_place.column_id, mope_enter_place.relation, mope_enter_place.attribute);
-    IF arras.mope_watch(column_id, relation, attribute, suffix) AND was_watched THEN
+    made := arras.mope_watch(column_id, relation, attribute, suffix);
+    IF made AND was_watched THEN
         -- Nor what it got.
         INSERT INTO arras.mope_doubt (column_id, relation, attribute)
             VALUES (mope_enter_place.column_id, mope_enter_place.relation, mope_enter_place.attribute);
