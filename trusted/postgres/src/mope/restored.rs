@@ -18,10 +18,16 @@ use tokio_postgres::{Client, Error, Row};
 
 /// Rows that are read at a time.
 const ROWS: usize = 512;
+/// Rows after which it is told how far this is: those of some seconds.
+const TOLD_EVERY: usize = 100_000;
 /// How long others who lock the table are waited for, and who changes labels.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '10s'";
 /// Proxies set labels anew one after the other.
 const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283923)";
+
+/// Behind [`ASK_PLACES`], so that other tables, however many, are not looked at.
+const OF_TABLES: &str = " WHERE relation = ANY (ARRAY(SELECT c.oid FROM pg_catalog.pg_class c \
+                         WHERE c.relname = ANY ($1::pg_catalog.text[]::pg_catalog.name[])))";
 
 /// The places that are declared to store labels, and there, and not known to.
 ///
@@ -31,9 +37,11 @@ pub(crate) async fn not_known_there(client: &Client, schema: &Schema) -> Result<
     let row = |row: Row| -> Result<[String; 4], Error> {
         Ok([row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?])
     };
-    let rows = client.query(ASK_PLACES, &[]).await?;
+    let declared = declared_places(schema);
+    let names: Vec<&str> = declared.iter().map(|stored| stored.place[1].as_str()).collect();
+    let rows = client.query(&format!("{ASK_PLACES}{OF_TABLES}"), &[&names]).await?;
     let there: Vec<_> = rows.into_iter().map(row).collect::<Result<_, _>>()?;
-    Ok(not_known(declared_places(schema), &there))
+    Ok(not_known(declared, &there))
 }
 
 /// A table's column of labels that are to be set anew.
@@ -122,6 +130,9 @@ impl Labels<'_> {
         );
         writer.batch_execute(&make).await.map_err(lost)?;
         let rows = self.collect(keeper, writer, columns).await?;
+        if rows >= TOLD_EVERY {
+            tracing::info!(place = %self.place.join("."), rows, "labels are there, and are given to the rows");
+        }
         keeper.batch_execute(&self.finish()).await.map_err(lost)?;
         Ok(Some(rows))
     }
@@ -167,6 +178,9 @@ impl Labels<'_> {
             writer.batch_execute(&hold).await.map_err(lost)?;
             writer.execute(&add, &[&self.number, &parts, &places, &ciphertexts]).await.map_err(lost)?;
             writer.batch_execute("COMMIT").await.map_err(lost)?;
+            if count / TOLD_EVERY > (count - rows.len()) / TOLD_EVERY {
+                tracing::info!(place = %self.place.join("."), rows = count, "labels are being set anew");
+            }
         }
     }
 

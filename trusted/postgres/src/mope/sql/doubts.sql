@@ -9,9 +9,10 @@ CREATE TABLE IF NOT EXISTS arras.mope_doubt (
 ALTER TABLE arras.mope_place ADD COLUMN IF NOT EXISTS watched "char";
 DROP FUNCTION IF EXISTS arras.mope_enter_place(bigint, regclass, name);
 -- Columns that may store labels, by their names, for any session to compare with what is declared: with the columns whose labels they are
--- known to store, and without a doubt, or none.
+-- known to store, and without a doubt, or none. Whoever means a few tables of many asks by their numbers.
 CREATE OR REPLACE VIEW arras.stored_labels AS
-    SELECT n.nspname::text AS in_schema, r.relname::text AS in_table, a.attname::text AS attribute, p.column_id
+    SELECT n.nspname::text AS in_schema, r.relname::text AS in_table, a.attname::text AS attribute, p.column_id,
+        r.oid AS relation
     FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
     JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
         AND a.atttypid = 'pg_catalog.int8'::regtype AND a.attname LIKE '%$ord'
