@@ -27,7 +27,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
         assert!(register(&other, column, another).await.is_err());
     }
     // What was registered before keys of rows were known stays what it is.
-    let before = "DROP TABLE arras.mark, arras.column_check; ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
+    let before = "DROP VIEW arras.stored_labels; DROP TABLE arras.mark, arras.column_check; ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
     one.batch_execute(before).await.unwrap();
     assert_eq!(install(&mut one).await.unwrap(), 5);
     register(&one, column, Protocol::Mope).await.unwrap();
@@ -54,7 +54,10 @@ async fn an_installation_is_given_to_another_role() {
     install(&mut before).await.unwrap();
     before.batch_execute(arras_postgres::shown::INSTALL).await.unwrap();
     // So that all is made anew.
-    before.batch_execute("UPDATE arras.installation SET version = 10").await.unwrap();
+    before
+        .batch_execute("DROP VIEW arras.stored_labels; UPDATE arras.installation SET version = 10")
+        .await
+        .unwrap();
     let mut as_keeper = settings(&server);
     as_keeper.login.user("keeper");
     let mut keeper = Connections::new(as_keeper).open().await.unwrap();
