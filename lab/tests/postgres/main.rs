@@ -35,6 +35,7 @@ mod orders;
 mod ordinary;
 mod outages;
 mod pair;
+mod past;
 mod private;
 mod programs;
 mod proxy;

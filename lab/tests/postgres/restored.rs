@@ -19,7 +19,7 @@ n = { id = "51c2a04be6f98d03", type = "integer", operations = ["order"], order =
 /// How many keys the orders of `s` and `f` have.
 const KEYS: &str = "SELECT count(*) FROM arras.mope_entry WHERE column_id IN (x'51c2a04be6f98d02'::bigint, x'51c2a04be6f98d03'::bigint)";
 /// What a statement finds once it is not refused for labels of another time.
-async fn found(client: &Client, statement: &str) -> Vec<i32> {
+pub(crate) async fn found(client: &Client, statement: &str) -> Vec<i32> {
     loop {
         match client.query(statement, &[]).await {
             Ok(rows) => return rows.iter().map(|row| row.get(0)).collect(),

@@ -63,6 +63,25 @@ async fn a_search_path_has_no_say_in_what_a_declared_name_means() {
     // A function of the server's sets it.
     pair.encrypted.batch_execute("SELECT set_config('search_path', 'other', false)").await.unwrap();
     run(&pair, "set_config").await;
+    // Nor in which table is changed, emptied or dropped.
+    direct.batch_execute("INSERT INTO other.accounts (id) VALUES (1)").await.unwrap();
+    for client in [&pair.plain, &pair.encrypted] {
+        client.batch_execute("INSERT INTO accounts (id, balance) VALUES (1, 1), (2, 2)").await.unwrap();
+        let changed = "ALTER TABLE accounts DROP COLUMN balance; ALTER TABLE accounts ADD COLUMN note text, ADD balance int";
+        client.batch_execute(changed).await.unwrap();
+        client
+            .batch_execute("BEGIN; LOCK accounts; INSERT INTO accounts (id, balance) VALUES (3, 3); COMMIT")
+            .await
+            .unwrap();
+    }
+    pair.same("SELECT id, balance, note FROM accounts ORDER BY id").await;
+    for statement in ["TRUNCATE accounts", "DROP TABLE IF EXISTS accounts"] {
+        pair.encrypted.batch_execute(statement).await.unwrap();
+        let left = "SELECT count(*) FROM other.accounts, pg_attribute WHERE attrelid = 'other.accounts'::regclass AND attnum > 0";
+        assert_eq!(direct.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 4, "{statement}");
+    }
+    let gone = direct.query_one("SELECT to_regclass('public.accounts') IS NULL", &[]).await.unwrap();
+    assert!(gone.get::<_, bool>(0));
 }
 
 #[tokio::test]
@@ -102,6 +121,7 @@ async fn a_client_is_not_told_of_the_schema() {
     for wrong in [
         "INSERT INTO accounts (id, owner) VALUES (1, 'Eve')",
         "SELECT nothing FROM accounts WHERE owner = 'x'",
+        "SELECT accounts.nothing FROM accounts",
         "SELECT other.id FROM accounts WHERE balance > 3",
         "SELECT id FROM accounts WHERE balance > 3 GROUP BY owner",
         "UPDATE accounts SET nothing = 1 WHERE owner = 'Ann'",

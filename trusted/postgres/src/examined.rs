@@ -1,7 +1,7 @@
 //! Whether what tables store of encrypted columns is what the proxy stored there: every sealed value opens, its terms are those
 //! of its value, and its label is that of its value in the OPE table. Read row by row, in the memory of a few.
 
-use crate::catalog::{COLUMNS, Catalog, Encryption, Table};
+use crate::catalog::{COLUMNS, Catalog, Encryption, ORDER_SUFFIX, Table};
 use crate::codec::Datum;
 use crate::mope::{Snapshot, Stored, stranger_of_table};
 use crate::rewrite::term::Term;
@@ -98,7 +98,8 @@ pub async fn rows(
                 let held = Held::read(row, 1 + 4 * at)?;
                 if let Some(wrong) = judge.wrong(encryption, &held) {
                     let (schema, table) = (&table.schema, &table.name);
-                    tell(format!("{schema}.{table}.{name}, row {place}: {wrong}"));
+                    let what = wrong.said(encryption, &relation, name);
+                    tell(format!("{schema}.{table}.{name}, row {place}: {what}"));
                 }
             }
         }
@@ -187,30 +188,65 @@ impl<'r> Held<'r> {
     }
 }
 
+/// What contradicts itself in a column of a row.
+enum Wrong {
+    /// What is sealed cannot be relied on, or a term of it: the value has to be written again.
+    Value(String),
+    /// The label alone.
+    Label(String),
+    /// The schema file.
+    Declared(String),
+}
+
+impl Wrong {
+    /// In words, and what to do about it.
+    fn said(self, encryption: &Encryption, relation: &str, name: &str) -> String {
+        match self {
+            Self::Value(what) => {
+                format!("{what}; write the value again through the proxy, or restore the row from a backup")
+            }
+            Self::Label(what) => format!(
+                "{what}; while a proxy runs have the labels of the table set anew: as the table's owner, SELECT \
+                 arras.mope_set_anew({}, {}, {})",
+                i64::from_be_bytes(encryption.id),
+                constant(relation),
+                constant(&format!("{name}{ORDER_SUFFIX}"))
+            ),
+            Self::Declared(what) => what,
+        }
+    }
+}
+
+/// A text as a constant of SQL.
+fn constant(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 impl Judge<'_> {
-    /// What contradicts itself in a column of a row, and what to do about it.
-    fn wrong(&self, encryption: &Encryption, held: &Held<'_>) -> Option<String> {
-        const MEND: &str = "write the value again through the proxy, or restore the row from a backup";
+    /// What contradicts itself in a column of a row.
+    fn wrong(&self, encryption: &Encryption, held: &Held<'_>) -> Option<Wrong> {
+        let value = |what: &str| Some(Wrong::Value(what.into()));
         let Some(sealed) = held.sealed else {
             let bare = held.equality.is_some() || held.label.is_some() || held.ciphertext.is_some();
-            return bare.then(|| format!("a term is there and no sealed value; {MEND}"));
+            return if bare { value("a term is there and no sealed value") } else { None };
         };
         let opened = self.columns.keys(encryption.id).and_then(|keys| keys.open(sealed).ok());
         let Some(opened) = opened else {
-            return Some(format!(
-                "the sealed value does not open: it was altered, comes from another column, or is under another key; {MEND}"
-            ));
+            return value(
+                "the sealed value does not open: it was altered, comes from another column, or is under another key",
+            );
         };
         let Ok(datum) = Datum::from_stored(encryption.kind, &opened) else {
             let kind = encryption.kind.name();
-            return Some(format!(
+            let what = format!(
                 "the sealed value is none of type {kind}: give the column the type again that it had"
-            ));
+            );
+            return Some(Wrong::Declared(what));
         };
         if let Some(shared) = encryption.equality {
             let term = self.columns.keys(shared).map(|keys| keys.equality(&datum.canonical()));
             if held.equality != term.as_ref().map(<[u8; 16]>::as_slice) {
-                return Some(format!("the equality term is not that of the sealed value; {MEND}"));
+                return value("the equality term is not that of the sealed value");
             }
         }
         let own = datum.order_key(encryption).ok();
@@ -220,16 +256,16 @@ impl Judge<'_> {
                 (Some(terms), Some(term), Some(key)) => terms.is_of(term, &key),
                 _ => false,
             };
-            return (!agrees).then(|| format!("the term of order is not that of the sealed value; {MEND}"));
+            return if agrees { None } else { value("the term of order is not that of the sealed value") };
         }
         encryption.order?;
         let Some(label) = held.label else {
-            return Some(format!("there is a sealed value and no label; {MEND}"));
+            return Some(Wrong::Label("there is a sealed value and no label".into()));
         };
         let Some(ciphertext) = held.ciphertext else {
-            return Some(format!("the label {label} is no value's; {MEND}"));
+            return Some(Wrong::Label(format!("the label {label} is no value's")));
         };
         let agrees = own.is_some() && (self.opens_to)(encryption.id, ciphertext) == own;
-        (!agrees).then(|| format!("the label {label} is another value's than the sealed one; {MEND}"))
+        (!agrees).then(|| Wrong::Label(format!("the label {label} is another value's than the sealed one")))
     }
 }

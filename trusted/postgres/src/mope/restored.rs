@@ -18,10 +18,16 @@ use tokio_postgres::{Client, Error, Row};
 
 /// Rows that are read at a time.
 const ROWS: usize = 512;
+/// Rows after which it is told how far this is: those of some seconds.
+const TOLD_EVERY: usize = 100_000;
 /// How long others who lock the table are waited for, and who changes labels.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '10s'";
 /// Proxies set labels anew one after the other.
 const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283923)";
+
+/// Behind [`ASK_PLACES`], so that other tables, however many, are not looked at.
+const OF_TABLES: &str = " WHERE relation = ANY (ARRAY(SELECT c.oid FROM pg_catalog.pg_class c \
+                         WHERE c.relname = ANY ($1::pg_catalog.text[]::pg_catalog.name[])))";
 
 /// The places that are declared to store labels, and there, and not known to.
 ///
@@ -31,31 +37,33 @@ pub(crate) async fn not_known_there(client: &Client, schema: &Schema) -> Result<
     let row = |row: Row| -> Result<[String; 4], Error> {
         Ok([row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?])
     };
-    let rows = client.query(ASK_PLACES, &[]).await?;
+    let declared = declared_places(schema);
+    let names: Vec<&str> = declared.iter().map(|stored| stored.place[1].as_str()).collect();
+    let rows = client.query(&format!("{ASK_PLACES}{OF_TABLES}"), &[&names]).await?;
     let there: Vec<_> = rows.into_iter().map(row).collect::<Result<_, _>>()?;
-    Ok(not_known(declared_places(schema), &there))
+    Ok(not_known(declared, &there))
 }
 
 /// A table's column of labels that are to be set anew.
 struct Labels<'a> {
     encryption: &'a Arc<Encryption>,
     number: i64,
+    place: &'a [String; 3],
     relation: String,
     sealed: String,
-    label: String,
     /// The table that stores labels meanwhile.
     beside: String,
 }
 
 impl<'a> Labels<'a> {
-    fn of(stored: &Stored, encryption: &'a Arc<Encryption>, name: &str) -> Self {
-        let [schema, table, attribute] = &stored.place;
+    fn of(stored: &'a Stored, encryption: &'a Arc<Encryption>, name: &str) -> Self {
+        let [schema, table, _] = &stored.place;
         Self {
             encryption,
             number: stored.column.number(),
             relation: format!("{}.{}", quoted(schema), quoted(table)),
             sealed: quoted(name),
-            label: attribute.clone(),
+            place: &stored.place,
             beside: format!("arras.restored_{}", stored.column),
         }
     }
@@ -107,11 +115,10 @@ impl Labels<'_> {
         let (number, relation) = (self.number, self.regclass());
         let lock = format!("SELECT arras.trusted_table({relation}, 'SHARE ROW EXCLUSIVE')");
         keeper.batch_execute(&lock).await.map_err(lost)?;
-        let known = format!(
-            "SELECT EXISTS (SELECT FROM arras.mope_place p WHERE p.column_id = $1 AND p.relation = {relation} \
-             AND p.attribute = $2::pg_catalog.text::pg_catalog.name)"
-        );
-        let known = keeper.query_one(&known, &[&number, &self.label]).await.map_err(lost)?;
+        let [in_schema, table, attribute] = self.place;
+        let known = "SELECT EXISTS (SELECT FROM arras.stored_labels WHERE column_id = $1 AND in_schema = $2 AND in_table = $3 \
+                     AND attribute = $4)";
+        let known = keeper.query_one(known, &[&number, in_schema, table, attribute]).await.map_err(lost)?;
         if known.try_get(0).map_err(lost)? {
             return Ok(None);
         }
@@ -123,6 +130,9 @@ impl Labels<'_> {
         );
         writer.batch_execute(&make).await.map_err(lost)?;
         let rows = self.collect(keeper, writer, columns).await?;
+        if rows >= TOLD_EVERY {
+            tracing::info!(place = %self.place.join("."), rows, "labels are there, and are given to the rows");
+        }
         keeper.batch_execute(&self.finish()).await.map_err(lost)?;
         Ok(Some(rows))
     }
@@ -168,6 +178,9 @@ impl Labels<'_> {
             writer.batch_execute(&hold).await.map_err(lost)?;
             writer.execute(&add, &[&self.number, &parts, &places, &ciphertexts]).await.map_err(lost)?;
             writer.batch_execute("COMMIT").await.map_err(lost)?;
+            if count / TOLD_EVERY > (count - rows.len()) / TOLD_EVERY {
+                tracing::info!(place = %self.place.join("."), rows = count, "labels are being set anew");
+            }
         }
     }
 
@@ -185,17 +198,18 @@ impl Labels<'_> {
 
     /// Gives the rows their labels, and has them known. What triggers of applications name they find as in any UPDATE by the proxy's role.
     fn finish(&self) -> String {
-        let Self { number, relation, sealed, beside, .. } = self;
-        let (label, regclass, text) = (quoted(&self.label), self.regclass(), self.label.replace('\'', "''"));
+        let Self { number, place: [.., label], relation, sealed, beside, .. } = self;
+        let (regclass, text, label) = (self.regclass(), label.replace('\'', "''"), quoted(label));
         format!(
             "CLOSE arras_restored; SELECT arras.mope_hold({number}); \
              SELECT set_config('arras.relabelling', 'on', true), \
              set_config('search_path', coalesce(current_setting('arras.search_path', true), 'pg_catalog, pg_temp'), true); \
              UPDATE {relation} AS t SET {label} = s.label FROM {beside} AS s \
-             WHERE s.part OPERATOR(pg_catalog.=) t.tableoid AND s.place OPERATOR(pg_catalog.=) t.ctid; \
+             WHERE s.part OPERATOR(pg_catalog.=) t.tableoid AND s.place OPERATOR(pg_catalog.=) t.ctid \
+             AND (t.{label} IS NULL OR t.{label} OPERATOR(pg_catalog.<>) s.label); \
              UPDATE {relation} AS t SET {label} = NULL WHERE t.{sealed} IS NULL AND t.{label} IS NOT NULL; \
              SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), \
-             arras.mope_enter_place({number}, {regclass}, '{text}'); \
+             arras.mope_are_anew({number}, {regclass}, '{text}'); \
              DELETE FROM arras.mope_place WHERE relation = '{beside}'::regclass; DROP TABLE {beside}; COMMIT"
         )
     }

@@ -345,7 +345,8 @@ impl<'a> Analysis<'a> {
         let name = names.last().map_or("", String::as_str);
         let is_special = is_keyword(self.lexemes, at) || SYSTEM_COLUMNS.contains(&name);
         let has_constants = self.lexemes.list.iter().any(|lexeme| is_constant(&lexeme.token.token));
-        let is_said = has_constants || self.is_term(name) || self.names.contains(name);
+        let is_said =
+            has_constants || self.is_term(name) || names.iter().any(|name| self.names.contains(name));
         let of_changes =
             names.len() == 2 && names.first().is_some_and(|name| ROWS_OF_CHANGES.contains(&name.as_str()));
         let is_known = match names {

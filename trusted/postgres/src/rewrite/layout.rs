@@ -404,7 +404,7 @@ impl Analysis<'_> {
             return Ok(Beside::default());
         };
         self.watch_relation(&relation_of([], &declared));
-        let text = alter.name.to_string();
+        let text = self.with_schema(&alter.name);
         let mut beside = Beside::default();
         for operation in &alter.operations {
             self.alter(operation, &declared, &text, &mut beside)?;
@@ -517,7 +517,7 @@ impl Analysis<'_> {
             other => {
                 return Err(self.unsupported(
                     0,
-                    format!("{table} has encrypted columns: {other} is not rewritten"),
+                    format!("{} has encrypted columns: {other} is not rewritten", last_part(table)),
                     "Names of tables and declared columns are the schema file's; other forms are run at the database.",
                 ));
             }

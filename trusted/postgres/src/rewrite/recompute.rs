@@ -28,6 +28,8 @@ pub(super) struct Computed {
     pub(super) computations: Vec<Computation>,
     /// The relation whose rows are read.
     relation: Option<Relation>,
+    /// Does the statement write its rows one by one, whatever else it sets?
+    pub(super) by_rows: bool,
     /// Does PostgreSQL come to what is looked at for some rows only?
     for_some: bool,
 }

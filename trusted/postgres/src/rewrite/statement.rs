@@ -5,6 +5,7 @@ use super::copy::Copy;
 use super::defined::{self, KeptBy};
 use super::insert_rows::is_constant;
 use super::layout::Beside;
+use super::meant;
 use super::mention::{is_escaped, makes_code};
 use super::select::{Mode, ResultColumn};
 use super::spelling::for_parser;
@@ -116,11 +117,10 @@ pub(super) fn plan(
     let begins = |words: &&[&str]| words.iter().enumerate().all(|(at, word)| lexemes.is_word(at, word));
     if UNREAD.iter().any(begins) {
         // What would take away another keyring's rows; `DROP` is the way out.
-        return if begins(&&["truncate"][..]) {
-            fitting(lexemes, catalog).map(|()| Action::Unchanged)
-        } else {
-            Ok(Action::Unchanged)
-        };
+        if begins(&&["truncate"][..]) {
+            fitting(lexemes, catalog)?;
+        }
+        return meant::plan(text, lexemes, catalog);
     }
     if begins(&&PUBLICATION[..]) {
         return publication(text, lexemes);

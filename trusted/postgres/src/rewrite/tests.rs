@@ -5,6 +5,7 @@ mod declared;
 mod fh_ope;
 mod golden;
 mod layouts;
+mod meant;
 mod numbered;
 mod passed;
 mod random;

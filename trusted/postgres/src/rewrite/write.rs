@@ -136,7 +136,7 @@ impl Analysis<'_> {
     }
 
     /// The token of `DEFAULT`, if an expression is that.
-    fn default_at(&self, value: &Expr) -> Option<usize> {
+    pub(super) fn default_at(&self, value: &Expr) -> Option<usize> {
         let Expr::Identifier(name) = value else { return None };
         let at = self.lexemes.position_of(name.span)?;
         self.lexemes.is_word(at, "default").then_some(at)
@@ -264,6 +264,7 @@ impl Analysis<'_> {
         relation: &Relation,
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
+        self.computed.by_rows = self.writes_by_rows(assignments, relation, scope)?;
         for assignment in assignments {
             let name = match &assignment.target {
                 AssignmentTarget::ColumnName(name) => name,
@@ -357,7 +358,9 @@ impl Analysis<'_> {
         if let Some(at) = self.default_at(value) {
             return Ok((self.default_pieces(encryption)?, at..at + 1));
         }
-        if self.only_chooses(value, encryption, scope)? {
+        // Of rows that are written one by one the server would look at all of a choice again for each.
+        let is_chosen_before = self.computed.by_rows && self.is_choice_of_constants(value, encryption);
+        if !is_chosen_before && self.only_chooses(value, encryption, scope)? {
             let Some(tokens) = tokens else {
                 return self.assigned_computed((at, value, tokens), encryption, relation, scope);
             };

@@ -131,6 +131,8 @@ BEGIN
     FOREACH id IN ARRAY column_ids LOOP
         PERFORM pg_catalog.pg_advisory_xact_lock_shared(arras.mope_lock(id));
     END LOOP;
+    -- To the transaction's end, or back to a savepoint, as the locks.
+    PERFORM pg_catalog.set_config('arras.holding', 'on', true);
     IF pg_catalog.current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         PERFORM arras.mope_hold_snapshot(column_ids);
     END IF;
@@ -286,7 +288,7 @@ BEGIN
             RETURN 'held';
         END;
         PERFORM set_config('lock_timeout', greatest(patience, 1)::text, true);
-        PERFORM set_config('arras.relabelling', 'on', true);
+        PERFORM set_config('arras.relabelling', 'on', true), set_config('arras.holding', 'on', true);
     END IF;
     IF cardinality(leaving) > 0 AND arras.mope_is_stored(mope_commit.column_id, ARRAY(
         SELECT e.label FROM arras.mope_entry e WHERE e.column_id = mope_commit.column_id AND e.ciphertext = ANY (leaving)))
@@ -374,88 +376,6 @@ BEGIN
         OR NOT has_table_privilege(relation, 'TRIGGER') THEN
         RAISE EXCEPTION 'the proxy''s role % may not change labels in %', current_user, relation
             USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT SELECT, UPDATE, TRIGGER ON %s TO %I', relation, current_user);
-    END IF;
-END $$;
-
--- Says that a table's column stores a column's labels, before any is stored there: labels of another time, as a dump of a table alone has
--- them, are for the proxy to set anew. Of one that is known, makes the triggers that are not there.
-CREATE OR REPLACE FUNCTION arras.mope_store_in(column_id bigint, relation regclass, attribute name) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET row_security = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    has_labels boolean;
-BEGIN
-    PERFORM arras.mope_check_rights(relation);
-    PERFORM arras.mope_hold(column_id);
-    IF NOT arras.is_of_labels(relation, attribute) THEN
-        RAISE EXCEPTION '% has no column % of type bigint', relation, attribute USING ERRCODE = 'undefined_column';
-    END IF;
-    IF NOT arras.is_made_here(relation, attribute) AND NOT EXISTS (SELECT FROM arras.mope_place p
-        WHERE (p.column_id, p.relation, p.attribute) = (mope_store_in.column_id, mope_store_in.relation, mope_store_in.attribute))
-    THEN
-        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NOT NULL)',
-            arras.trusted_table(relation, 'SHARE'), attribute) INTO has_labels;
-        IF has_labels THEN
-            RAISE EXCEPTION '% has labels in % already, which may be of another time', relation, attribute
-                USING ERRCODE = 'object_not_in_prerequisite_state',
-                HINT = 'Leave it to the proxy, which sets the labels of a declared table anew while it runs.';
-        END IF;
-    END IF;
-    PERFORM arras.mope_enter_place(column_id, relation, attribute);
-END $$;
-
--- Notes that place, and makes the triggers by which keys are known to lose rows, where they are not.
-CREATE OR REPLACE FUNCTION arras.mope_enter_place(column_id bigint, relation regclass, attribute name) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    trigger_name text := 'arras_order_' || to_hex(column_id);
-    made text[] := ARRAY[
-        format('AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
-            ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', relation, column_id, attribute),
-        format('AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
-            ' AND current_setting(''arras.relabelling'', true) IS DISTINCT FROM ''on'')'
-            ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)', relation, attribute, attribute, column_id, attribute),
-        format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)];
-    events CONSTANT text[] := ARRAY['_delete', '_update', '_truncate'];
-    was_known boolean;
-    is_enabled boolean;
-BEGIN
-    INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
-    was_known := NOT FOUND;
-    IF NOT (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id) THEN
-        RETURN;
-    END IF;
-    FOR at IN 1..3 LOOP
-        -- A dump brings them along.
-        SELECT g.tgenabled IN ('O', 'A') INTO is_enabled FROM pg_catalog.pg_trigger g
-            WHERE g.tgrelid = relation AND g.tgname = (trigger_name || events[at])::name;
-        CONTINUE WHEN is_enabled;
-        IF NOT is_enabled THEN
-            -- `IF EXISTS` would tell the client of each that is not there.
-            EXECUTE format('DROP TRIGGER %I ON %s', trigger_name || events[at], relation);
-        END IF;
-        EXECUTE format('CREATE TRIGGER %I %s', trigger_name || events[at], made[at]);
-        IF was_known THEN
-            -- What it lost meanwhile nobody has noted.
-            INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
-        END IF;
-    END LOOP;
-END $$;
-
--- Says that it stores them no longer.
-CREATE OR REPLACE FUNCTION arras.mope_forget(column_id bigint, relation regclass, attribute name) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    trigger_name text := 'arras_order_' || to_hex(column_id);
-BEGIN
-    PERFORM arras.check_ownership(relation);
-    PERFORM arras.mope_hold(column_id);
-    DELETE FROM arras.mope_place p WHERE p.column_id = mope_forget.column_id AND p.relation = mope_forget.relation
-        AND p.attribute = mope_forget.attribute;
-    IF FOUND AND (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_forget.column_id) THEN
-        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || '_delete', relation);
-        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || '_update', relation);
-        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || '_truncate', relation);
-        INSERT INTO arras.mope_left (column_id) VALUES (mope_forget.column_id);
     END IF;
 END $$;
 
@@ -598,6 +518,7 @@ GRANT EXECUTE ON FUNCTION arras.mark_of(bigint), arras.column_checks(),
     arras.mope_hold_snapshot(bigint[]), arras.mope_transform(bigint, arras.mope_summary),
     arras.mope_transform(bigint, arras.mope_move[]), arras.mope_number(bytea, integer),
     arras.mope_store_in(bigint, regclass, name), arras.mope_forget(bigint, regclass, name),
+    arras.mope_set_anew(bigint, regclass, name),
     arras.any_of(bytea), arras.mope_least(bytea, bigint), arras.mope_greatest(bytea, bigint),
     arras.bclo_least(bytea, bytea), arras.bclo_greatest(bytea, bytea),
     arras.bytes_smaller(bytea, bytea), arras.bytes_larger(bytea, bytea), arras.bytes_min(bytea), arras.bytes_max(bytea),

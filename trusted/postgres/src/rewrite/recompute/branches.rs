@@ -7,10 +7,10 @@ use crate::error::SqlError;
 use crate::plan::{Expression, Output, Piece, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, Written, constant};
-use crate::rewrite::scope::Scope;
+use crate::rewrite::scope::{Relation, Scope};
 use crate::rewrite::select::{first_token, is_safe};
 use crate::text::Lexemes;
-use sqlparser::ast::{CaseWhen, Expr};
+use sqlparser::ast::{Assignment, AssignmentTarget, CaseWhen, Expr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,6 +42,56 @@ fn keeps(kind: ColumnType, of: &Encryption) -> bool {
 }
 
 impl Analysis<'_> {
+    /// Is a column set to what the proxy computes of each row?
+    pub(in crate::rewrite) fn writes_by_rows(
+        &mut self,
+        assignments: &[Assignment],
+        relation: &Relation,
+        scope: &Scope<'_>,
+    ) -> Result<bool, SqlError> {
+        if assignments.len() < 2 || !self.lexemes.is_word(0, "update") {
+            return Ok(false);
+        }
+        for Assignment { target, value } in assignments {
+            let AssignmentTarget::ColumnName(name) = target else { continue };
+            let identifier = name.0.last().and_then(|part| part.as_ident());
+            let encryption = identifier.and_then(|identifier| self.encryption_of(identifier, relation));
+            let Some(encryption) = encryption else { continue };
+            let is_copied = if encryption.hides_frequency() {
+                self.keeps_terms(value, &encryption, relation, scope)?
+            } else {
+                constant(self.lexemes, value).is_some()
+                    || self.default_at(value).is_some()
+                    || self.only_chooses(value, &encryption, scope)?
+                    || self.reference(value, scope)?.is_some()
+            };
+            if !is_copied {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Is it a choice among constants that the proxy can make of each row's branch?
+    pub(in crate::rewrite) fn is_choice_of_constants(&self, expression: &Expr, of: &Encryption) -> bool {
+        let is_taken = |result: &Expr| {
+            let is_of_kind = |found: &Constant| found.written != Written::Number || of.kind.is_number();
+            let found = constant(self.lexemes, result);
+            found.is_some_and(|found| !found.is_cast_elsewhere() && is_of_kind(&found))
+        };
+        match expression {
+            Expr::Nested(inner) => self.is_choice_of_constants(inner, of),
+            Expr::Cast { expr, data_type, format: None, .. } => {
+                let kind = ColumnType::parse(&data_type.to_string());
+                kind.is_some_and(|kind| keeps(kind, of)) && self.is_choice_of_constants(expr, of)
+            }
+            Expr::Case { conditions, else_result, .. } => {
+                conditions.iter().map(|when| &when.result).chain(else_result.as_deref()).all(is_taken)
+            }
+            _ => false,
+        }
+    }
+
     /// A choice, the number of whose branch the server says of each row; none if it is no such choice. A cast to the column's type
     /// is left out.
     pub(super) fn computable_choice(

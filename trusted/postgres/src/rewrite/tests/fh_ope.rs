@@ -223,3 +223,23 @@ fn a_choice_gives_each_row_a_term_of_its_own() {
     let wrong = "UPDATE visits SET age = CASE WHEN id = 1 THEN 'five' END";
     assert!(outcome(wrong).starts_with("22P02 "), "{}", outcome(wrong));
 }
+
+/// The server looks at a choice once for each row, not again with each row that is written.
+#[test]
+fn what_is_set_beside_a_term_of_its_own_is_chosen_when_rows_are_read() {
+    let choice = |first: &str| format!("CASE WHEN id = 1 THEN {first} WHEN id = 2 THEN NULL END");
+    for (statement, is_written) in [
+        (format!("UPDATE accounts SET owner = {}, balance = balance + 1", choice("'a'")), false),
+        (format!("UPDATE accounts SET balance = balance + 1, owner = ({})::text", choice("$1")), false),
+        (format!("UPDATE accounts SET owner = {}, balance = 1", choice("'a'")), true),
+        (format!("UPDATE accounts SET owner = {}, balance = balance + 1", choice("memo || 'a'")), false),
+        (format!("UPDATE accounts SET owner = {}, balance = balance + 1", choice("owner")), true),
+    ] {
+        let found = outcome(&statement);
+        let write = found.rsplit("; ").next().unwrap();
+        assert!(!found.starts_with('0'), "{statement}: {found}");
+        assert_eq!(write.contains("WHEN"), is_written, "{statement}: {found}");
+    }
+    let both = format!("UPDATE visits SET age = {}, id = {}", choice("5"), choice("3"));
+    assert!(outcome(&both).contains("; UPDATE visits SET"), "{}", outcome(&both));
+}

@@ -111,6 +111,7 @@ fn a_misspelt_column_behind_a_relation_s_name_is_said_too() {
             "SELECT a.id, n.balance FROM accounts a JOIN notes n ON n.id = a.id",
             "42703 14: column n.balance does not exist",
         ),
+        ("SELECT accounts.nothing FROM accounts", "42703 8: column accounts.nothing does not exist"),
         (
             "WITH s AS (SELECT id FROM accounts) SELECT id FROM s WHERE s.owner = 'x'",
             "42703 60: column s.owner does not exist",

@@ -1,0 +1,280 @@
+//! Rows whose labels are of another time, put past the proxy into tables that it knows: noticed, and right when they are read.
+
+use crate::dev::Dev;
+use crate::extended::connect;
+use crate::proxy::outputs;
+use crate::restored::found;
+use arras_lab::private_postgres::PrivatePostgres;
+use tokio_postgres::Client;
+
+const SCHEMA: &str = r#"
+[tables."public.m"]
+n = { id = "51c2a04be6f98d11", type = "integer", operations = ["order"] }
+[tables."public.s"]
+n = { id = "51c2a04be6f98d12", type = "integer", operations = ["order"], order = "stope" }
+[tables."public.f"]
+n = { id = "51c2a04be6f98d13", type = "integer", operations = ["order"], order = "fh_ope" }
+"#;
+
+/// How many keys the orders of `s` and `f` have.
+const KEYS: &str = "SELECT count(*) FROM arras.mope_entry WHERE column_id IN (x'51c2a04be6f98d12'::bigint, x'51c2a04be6f98d13'::bigint)";
+/// The tables that are not known to store labels.
+const NOT_KNOWN: &str =
+    "SELECT count(*) FROM arras.stored_labels WHERE column_id IS NULL AND in_table IN ('m', 's', 'f')";
+
+/// Tables with rows, whose dump is older than their orders.
+struct World {
+    server: PrivatePostgres,
+    proxy: Dev,
+    direct: Client,
+    /// What the proxy is in front of.
+    database: &'static str,
+}
+
+impl World {
+    fn dump(&self, arguments: &[&str]) -> String {
+        self.dump_of(&[&["-t", "m", "-t", "s", "-t", "f"], arguments].concat())
+    }
+
+    fn dump_of(&self, arguments: &[&str]) -> String {
+        let mut dump = self.server.command("pg_dump");
+        dump.args(arguments).arg(self.server.uri("postgres"));
+        let (ended, dumped, errors) = outputs(dump);
+        assert!(ended, "{errors}");
+        dumped
+    }
+
+    /// Runs a script of psql, past the proxy.
+    fn run(&self, script: &str) {
+        let (ended, told) = self.tried(script);
+        assert!(ended, "{told}");
+    }
+
+    /// The same, which may fail.
+    fn tried(&self, script: &str) -> (bool, String) {
+        let file = self.server.socket_folder().join("script.sql");
+        std::fs::write(&file, script).unwrap();
+        let mut run = self.server.command("psql");
+        run.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file.to_str().unwrap()]);
+        run.arg(self.server.uri(self.database));
+        let (ended, said, errors) = outputs(run);
+        (ended, format!("{said} {errors}"))
+    }
+
+    /// Starts the proxy on a database that it does not go on from.
+    fn begun_anew(&mut self) {
+        std::fs::remove_dir_all(self.proxy.directory().join("data/postgres-heads")).unwrap();
+        self.proxy.killed_and_restarted(&self.server, self.database);
+    }
+
+    async fn start() -> Self {
+        let server = PrivatePostgres::start().unwrap();
+        let direct = connect(&server.uri("postgres")).await;
+        let proxy = Dev::start(&server, "postgres", SCHEMA);
+        let client = connect(&proxy.uri("postgres")).await;
+        for table in ["m", "s", "f"] {
+            let made = format!(
+                "CREATE TABLE {table} (id integer, n integer); \
+                 INSERT INTO {table} VALUES (1, 10), (2, 20), (3, 30), (4, 40), (9, NULL)"
+            );
+            client.batch_execute(&made).await.unwrap();
+        }
+        Self { server, proxy, direct, database: "postgres" }
+    }
+
+    /// Keys leave, and others take their labels.
+    async fn grown_older(&mut self) {
+        let client = connect(&self.proxy.uri("postgres")).await;
+        client
+            .batch_execute("DELETE FROM s WHERE id IN (2, 3); DELETE FROM f WHERE id IN (2, 3)")
+            .await
+            .unwrap();
+        drop(client);
+        self.proxy.killed_and_restarted(&self.server, "postgres");
+        while self.direct.query_one(KEYS, &[]).await.unwrap().get::<_, i64>(0) > 4 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        let client = connect(&self.proxy.uri("postgres")).await;
+        for value in [25, 22] {
+            let more = format!("INSERT INTO s VALUES (6, {value}); INSERT INTO f VALUES (6, {value})");
+            client.batch_execute(&more).await.unwrap();
+        }
+    }
+
+    async fn number(&self, statement: &str) -> i64 {
+        self.direct.query_one(statement, &[]).await.unwrap().get(0)
+    }
+
+    /// Who connects now gets the rows of the dump in their order, and can store others.
+    async fn is_right(&self) {
+        let client = connect(&self.proxy.uri(self.database)).await;
+        for table in ["m", "s", "f"] {
+            let equal = format!("SELECT id FROM {table} WHERE n = 20");
+            assert_eq!(found(&client, &equal).await, [2], "{table}");
+            client
+                .batch_execute(&format!("INSERT INTO {table} VALUES (5, 15), (6, 31), (7, 20)"))
+                .await
+                .unwrap();
+            let sorted = format!("SELECT n FROM {table} WHERE n IS NOT NULL ORDER BY n");
+            assert_eq!(found(&client, &sorted).await, [10, 15, 20, 20, 30, 31, 40], "{table}");
+            let below = format!("SELECT count(*)::int FROM {table} WHERE n < 30");
+            assert_eq!(found(&client, &below).await, [4], "{table}");
+            client.batch_execute(&format!("DELETE FROM {table} WHERE id IN (5, 6, 7)")).await.unwrap();
+        }
+        let (well, said) =
+            tokio::task::block_in_place(|| self.proxy.doctor(&self.server, self.database, true));
+        assert!(well, "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_dump_that_are_copied_into_a_table_that_was_emptied_get_labels_of_now() {
+    let mut world = World::start().await;
+    let dumped = world.dump(&["--data-only"]);
+    let unwatched = world.dump(&["--data-only", "--disable-triggers"]);
+    let rows = world.dump(&["--data-only", "--inserts"]);
+    world.grown_older().await;
+    for (how, script) in [
+        ("data only", dumped.clone()),
+        ("without triggers", unwatched),
+        ("insertions", rows),
+        ("as a replica", format!("SET session_replication_role = replica;\n{dumped}")),
+    ] {
+        world.proxy.kill();
+        world.run(&format!("TRUNCATE m, s, f;\n{script}"));
+        assert_eq!(world.number(NOT_KNOWN).await, 3, "{how}");
+        world.proxy.killed_and_restarted(&world.server, "postgres");
+        world.is_right().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_made_known_in_the_midst_of_its_restoration_is_right_in_the_end() {
+    let mut world = World::start().await;
+    let dumped = world.dump(&[]);
+    let dumped: String = dumped
+        .split_inclusive('\n')
+        .filter(|line| !line.starts_with('\\') || line.starts_with("\\."))
+        .collect();
+    world.grown_older().await;
+    let (made, filled) = dumped.split_at(dumped.find("\n-- Data for Name").unwrap());
+    world.run("DROP TABLE m, s, f");
+    world.run(made);
+    while world.number(NOT_KNOWN).await > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    world.run(filled);
+    world.is_right().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_without_labels_and_labels_that_are_held_are_no_doubt() {
+    let mut world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    world
+        .direct
+        .batch_execute("INSERT INTO m (id) VALUES (70); UPDATE s SET id = 5 WHERE id = 4")
+        .await
+        .unwrap();
+    client.batch_execute("UPDATE f SET n = n + 1; INSERT INTO s SELECT id, n FROM m; COMMIT").await.unwrap();
+    let copied =
+        "BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d11'::bigint); INSERT INTO m SELECT * FROM m; COMMIT";
+    world.direct.batch_execute(copied).await.unwrap();
+    assert_eq!(world.number(NOT_KNOWN).await, 0);
+    world.proxy.kill();
+    world
+        .direct
+        .batch_execute("BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d11'::bigint); COMMIT")
+        .await
+        .unwrap();
+    world.direct.batch_execute("UPDATE m SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1").await.unwrap();
+    assert_eq!(world.number(NOT_KNOWN).await, 1, "what was held is not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_table_is_watched_as_the_whole() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let mut proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE m (id integer, n integer) PARTITION BY LIST (id)").await.unwrap();
+    let part = "CREATE TABLE m1 PARTITION OF m FOR VALUES IN (1, 2)";
+    direct.batch_execute(part).await.unwrap();
+    client.batch_execute("INSERT INTO m VALUES (1, 10), (2, 20)").await.unwrap();
+    direct.batch_execute("CREATE TABLE m3 PARTITION OF m FOR VALUES IN (3)").await.unwrap();
+    client.batch_execute("INSERT INTO m VALUES (3, 30); UPDATE m SET id = 1 WHERE id = 3").await.unwrap();
+    let not_known = async || direct.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(not_known().await, 0);
+    for (past, right) in [
+        ("UPDATE m1 SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 2", &[10, 20, 30][..]),
+        ("INSERT INTO m3 SELECT 3, n, \"n$ord\" + 1 FROM m1 WHERE id = 2", &[10, 20, 20, 30]),
+    ] {
+        proxy.kill();
+        direct.batch_execute(past).await.unwrap();
+        assert_eq!(not_known().await, 1, "{past}");
+        proxy.killed_and_restarted(&server, "postgres");
+        let client = connect(&proxy.uri("postgres")).await;
+        assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, right);
+    }
+}
+
+/// What is not noticed by itself the doctor finds, and what it says to do mends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_of_another_time_are_found_by_the_doctor_and_mended_as_it_says() {
+    let world = World::start().await;
+    for table in ["m", "s", "f"] {
+        let wrong = format!(
+            "BEGIN; SET LOCAL arras.holding = 'on'; UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o \
+             WHERE (t.id, o.id) IN ((1, 4), (4, 1)); COMMIT"
+        );
+        world.direct.batch_execute(&wrong).await.unwrap();
+    }
+    assert_eq!(world.number(NOT_KNOWN).await, 0);
+    let (well, said) = tokio::task::block_in_place(|| world.proxy.doctor(&world.server, "postgres", true));
+    assert!(!well && said.contains("is another value's than the sealed one"), "{said}");
+    let advised =
+        said.lines().filter_map(|line| line.split_once("SELECT arras.mope_set_anew(")?.1.split_once(')'));
+    let advised: std::collections::BTreeSet<String> =
+        advised.map(|(arguments, _)| format!("SELECT arras.mope_set_anew({arguments})")).collect();
+    assert_eq!(advised.len(), 3, "{said}");
+    for statement in advised {
+        world.direct.batch_execute(&statement).await.unwrap();
+    }
+    let (well, said) = tokio::task::block_in_place(|| world.proxy.doctor(&world.server, "postgres", false));
+    assert!(well || said.contains("sets its labels anew"), "{said}");
+    world.is_right().await;
+}
+
+/// The schema arras is of another time than the tables, or gone: the proxy does not go on, and where it is told to begin anew, labels
+/// are set anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_another_time_than_their_tables_are_noticed() {
+    let mut world = World::start().await;
+    let (tables, older) = (world.dump(&[]), world.dump_of(&["-n", "arras"]));
+    world.grown_older().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    for table in ["s", "f"] {
+        let again =
+            format!("DELETE FROM {table}; INSERT INTO {table} VALUES (4, 40), (3, 30), (2, 20), (1, 10)");
+        client.batch_execute(&again).await.unwrap();
+    }
+    drop(client);
+    world.proxy.kill();
+    let newer = world.dump_of(&["-n", "arras"]);
+    for schema in ["", older.as_str()] {
+        world.proxy.kill();
+        world.run(&format!("DROP SCHEMA arras CASCADE;\n{schema}"));
+        let said = world.proxy.refused_start(&world.server, "postgres");
+        assert!(said.contains("was set back"), "{said}");
+        world.begun_anew();
+        world.is_right().await;
+    }
+    world.proxy.kill();
+    world.direct.batch_execute("CREATE DATABASE other").await.unwrap();
+    world.database = "other";
+    let (whole, said) = world.tried(&format!("\\set ON_ERROR_STOP 0\n{tables}"));
+    assert!(whole && said.contains("arras"), "its triggers are not made: {said}");
+    world.run(&newer);
+    world.begun_anew();
+    world.is_right().await;
+}

@@ -1,0 +1,198 @@
+-- Which columns of tables store labels, and what triggers note of their rows.
+
+-- Says that a table's column stores a column's labels, before any is stored there: labels of another time, as a dump of a table alone has
+-- them, are for the proxy to set anew. Of one that is known, makes the triggers that are not there.
+CREATE OR REPLACE FUNCTION arras.mope_store_in(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET row_security = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    has_labels boolean;
+BEGIN
+    PERFORM arras.mope_check_rights(relation);
+    PERFORM arras.mope_hold(column_id);
+    IF NOT arras.is_of_labels(relation, attribute) THEN
+        RAISE EXCEPTION '% has no column % of type bigint', relation, attribute USING ERRCODE = 'undefined_column';
+    END IF;
+    IF NOT arras.is_made_here(relation, attribute) AND NOT EXISTS (SELECT FROM arras.mope_place p
+        WHERE (p.column_id, p.relation, p.attribute) = (mope_store_in.column_id, mope_store_in.relation, mope_store_in.attribute))
+    THEN
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NOT NULL)',
+            arras.trusted_table(relation, 'SHARE'), attribute) INTO has_labels;
+        IF has_labels THEN
+            RAISE EXCEPTION '% has labels in % already, which may be of another time', relation, attribute
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Leave it to the proxy, which sets the labels of a declared table anew while it runs.';
+        END IF;
+    END IF;
+    PERFORM arras.mope_enter_place(column_id, relation, attribute, '');
+END $$;
+
+-- Notes that place, and makes the triggers of its table that are not there: those by which keys are known to lose rows, and those by which
+-- labels are known to be written past the proxy. A table may be in the midst of its restoration: `suffix` then keeps their names from
+-- those that a dump brings along.
+CREATE OR REPLACE FUNCTION arras.mope_enter_place(column_id bigint, relation regclass, attribute name, suffix text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    was_known boolean;
+    was_watched boolean;
+    made boolean := false;
+BEGIN
+    INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
+    was_known := NOT FOUND;
+    IF (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id) THEN
+        made := arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['delete', 'update', 'truncate'], ARRAY[
+        format('AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
+            ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', relation, column_id, attribute),
+        format('AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
+            ' AND current_setting(''arras.relabelling'', true) IS DISTINCT FROM ''on'')'
+            ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)', relation, attribute, attribute, column_id, attribute),
+        format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION arras.mope_note_truncated(%L)', relation, column_id)]);
+    END IF;
+    IF made AND was_known THEN
+        -- What it lost meanwhile nobody has noted.
+        INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
+    END IF;
+    SELECT p.watched IS NOT NULL INTO was_watched FROM arras.mope_place p
+        WHERE (p.column_id, p.relation, p.attribute) = (mope_enter_place.column_id, mope_enter_place.relation, mope_enter_place.attribute);
+    made := arras.mope_watch(column_id, relation, attribute, suffix);
+    IF made AND was_watched THEN
+        -- Nor what it got.
+        INSERT INTO arras.mope_doubt (column_id, relation, attribute)
+            VALUES (mope_enter_place.column_id, mope_enter_place.relation, mope_enter_place.attribute);
+    END IF;
+END $$;
+
+-- Makes those triggers of a table for a column's order that are not there, or not enabled as one of some letters says. Was one not?
+CREATE OR REPLACE FUNCTION arras.mope_make_triggers(
+    column_id bigint, relation regclass, enabled text, suffix text, events text[], definitions text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    base text;
+    lost name;
+    made boolean := false;
+BEGIN
+    FOR at IN 1 .. cardinality(events) LOOP
+        base := format('arras_order_%s_%s', to_hex(column_id), events[at]);
+        CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation
+            AND strpos(enabled, g.tgenabled::text) > 0 AND starts_with(g.tgname || '_', base || '_'));
+        -- `IF EXISTS` would tell the client of each that is not there.
+        FOR lost IN SELECT g.tgname FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation
+            AND starts_with(g.tgname || '_', base || '_')
+        LOOP
+            EXECUTE format('DROP TRIGGER %I ON %s', lost, relation);
+        END LOOP;
+        EXECUTE format('CREATE TRIGGER %I %s', base || suffix, definitions[at]);
+        made := true;
+    END LOOP;
+    RETURN made;
+END $$;
+
+-- Makes the triggers that note labels which are written past the proxy: by whoever does not hold them. Were they not there? Where the owner of
+-- the table makes them, they are enabled always: they fire on a replica, too, and `pg_restore --disable-triggers` leaves them another way.
+CREATE OR REPLACE FUNCTION arras.mope_watch(column_id bigint, relation regclass, attribute name, suffix text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    watched_as "char";
+    made name;
+    noted CONSTANT text := format('current_setting(''arras.holding'', true) IS DISTINCT FROM ''on'')'
+        ' EXECUTE FUNCTION arras.mope_note_past(%L, %L)', column_id, attribute);
+BEGIN
+    SELECT p.watched INTO watched_as FROM arras.mope_place p
+        WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
+    IF NOT arras.mope_make_triggers(column_id, relation, CASE watched_as WHEN 'O' THEN 'OA' ELSE 'A' END, suffix,
+        ARRAY['insert', 'change'], ARRAY[
+        format('AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.%I IS NOT NULL AND %s', relation, attribute, noted),
+        format('AFTER UPDATE OF %1$I ON %2$s FOR EACH ROW WHEN (NEW.%1$I IS NOT NULL AND NEW.%1$I IS DISTINCT FROM OLD.%1$I AND %3$s',
+            attribute, relation, noted)])
+    THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        FOR made IN SELECT g.tgname FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation AND g.tgenabled <> 'A'
+            AND g.tgname ~ format('^arras_order_%s_(insert|change)', to_hex(column_id))
+        LOOP
+            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, made);
+        END LOOP;
+        watched_as := 'A';
+    EXCEPTION WHEN insufficient_privilege THEN
+        watched_as := 'O';
+    END;
+    UPDATE arras.mope_place p SET watched = watched_as
+        WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
+    RETURN true;
+END $$;
+
+-- Makes them in the tables that an older version has noted. One that is in use, or may not be touched, is left as it is.
+CREATE OR REPLACE FUNCTION arras.mope_watch_all() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    place record;
+BEGIN
+    PERFORM set_config('lock_timeout', '1s', true);
+    FOR place IN SELECT p.column_id, p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
+        WHERE p.watched IS NULL AND r.relnamespace <> 'arras'::regnamespace
+    LOOP
+        BEGIN
+            PERFORM arras.trusted_table(place.relation, 'SHARE ROW EXCLUSIVE');
+            PERFORM arras.mope_watch(place.column_id, place.relation, place.attribute, '');
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'labels that are written past the proxy into % are not noticed: %', place.relation, SQLERRM;
+        END;
+    END LOOP;
+END $$;
+
+-- Notes that a table got labels past the proxy, which may be of another time. Once is enough: who sets labels anew, and strikes the note, waits
+-- for the end of this transaction; but a transaction of one snapshot may see a note that is struck.
+CREATE OR REPLACE FUNCTION arras.mope_note_past() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO arras.mope_doubt (column_id, relation, attribute)
+        SELECT p.column_id, p.relation, p.attribute FROM arras.mope_place p
+        WHERE p.column_id = TG_ARGV[0]::bigint AND p.attribute = TG_ARGV[1]
+        AND (p.relation = TG_RELID OR p.relation IN (SELECT pg_partition_ancestors(TG_RELID)))
+        AND NOT EXISTS (SELECT FROM arras.mope_doubt d
+            WHERE d.column_id = p.column_id AND d.relation = p.relation AND d.attribute = p.attribute
+            AND (current_setting('transaction_isolation') IN ('read committed', 'read uncommitted')
+                OR d.xmin = pg_current_xact_id()::xid));
+    RETURN NULL;
+END $$;
+
+-- Has the labels of a table set anew by the proxy that next looks.
+CREATE OR REPLACE FUNCTION arras.mope_set_anew(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM arras.check_ownership(relation);
+    INSERT INTO arras.mope_doubt (column_id, relation, attribute)
+        SELECT p.column_id, p.relation, p.attribute FROM arras.mope_place p
+        WHERE (p.column_id, p.relation, p.attribute) = (mope_set_anew.column_id, mope_set_anew.relation, mope_set_anew.attribute);
+END $$;
+
+-- They are set anew, under a lock of the table. Which keys have no row by that nobody has noted.
+CREATE OR REPLACE FUNCTION arras.mope_are_anew(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM arras.mope_enter_place(column_id, relation, attribute, '_' || relation::oid);
+    DELETE FROM arras.mope_doubt d
+        WHERE (d.column_id, d.relation, d.attribute) = (mope_are_anew.column_id, mope_are_anew.relation, mope_are_anew.attribute);
+    INSERT INTO arras.mope_left (column_id) SELECT c.id FROM arras.mope_column c WHERE c.id = mope_are_anew.column_id AND c.same_time;
+END $$;
+
+-- Says that it stores them no longer.
+CREATE OR REPLACE FUNCTION arras.mope_forget(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    made name;
+BEGIN
+    PERFORM arras.check_ownership(relation);
+    PERFORM arras.mope_hold(column_id);
+    DELETE FROM arras.mope_place p WHERE p.column_id = mope_forget.column_id AND p.relation = mope_forget.relation
+        AND p.attribute = mope_forget.attribute;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    FOR made IN SELECT g.tgname FROM pg_catalog.pg_trigger g
+        WHERE g.tgrelid = relation AND starts_with(g.tgname::text, format('arras_order_%s_', to_hex(column_id)))
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', made, relation);
+    END LOOP;
+    INSERT INTO arras.mope_left (column_id) SELECT c.id FROM arras.mope_column c WHERE c.id = mope_forget.column_id AND c.same_time;
+END $$;
