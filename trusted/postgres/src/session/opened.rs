@@ -46,10 +46,8 @@ pub(super) async fn pass(
     let (mut drops, mut room, mut shown) = (false, None, Vec::new());
     let mut folded: Option<Box<FoldedRow>> = None;
     loop {
-        if rest > 0 {
-            rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
-            drops &= rest > 0;
-        }
+        rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
+        drops &= rest > 0;
         let (mut needed, mut is_done, mut reads_on) = (0, false, false);
         if let Some(row) = folded.take() {
             match read_folded(row, &mut inbox, rewriting, (&mut out, &mut shown)) {
@@ -61,13 +59,7 @@ pub(super) async fn pass(
             }
         }
         if rest == 0 && folded.is_none() {
-            let scanned = {
-                let mut state = shared.state();
-                let scanned = scan(inbox.there(), rewriting, &mut state, (&mut out, &mut shown));
-                shared.tell_waiting(&mut state);
-                scanned
-            };
-            let (read, next) = match scanned {
+            let (read, next) = match scan_told(shared, inbox.there(), rewriting, (&mut out, &mut shown)) {
                 Ok(scanned) => scanned,
                 Err(error) => return End::Violation(error),
             };
@@ -111,6 +103,19 @@ pub(super) async fn pass(
             ended => return super::answers::ended(&shared.state(), ended.err()),
         }
     }
+}
+
+/// Reads replies as [`scan`], and tells whoever waits for that.
+fn scan_told(
+    shared: &BothWays,
+    there: &[u8],
+    rewriting: &Rewriting,
+    outs: (&mut Vec<u8>, &mut Vec<Share>),
+) -> Result<(usize, Next), SqlError> {
+    let mut state = shared.state();
+    let scanned = scan(there, rewriting, &mut state, outs);
+    shared.tell_waiting(&mut state);
+    scanned
 }
 
 /// Passes on what has come of the rest of a message, or drops it; how much of it is still to come.
