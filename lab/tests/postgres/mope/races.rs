@@ -31,7 +31,8 @@ async fn world() -> (World, Model, Client) {
     store_in(&stopper, world.column, "u", "label").await.unwrap();
     let model = Model::store(&world.tables(), &[("a", 1000), ("b", 1001), ("c", 1002)]).await;
     world.insert(&stopper, &["a", "b", "c"]).await;
-    let copied = "BEGIN; SET LOCAL arras.holding = 'on'; INSERT INTO u SELECT label FROM t WHERE name < 'b'; COMMIT";
+    let copied =
+        "BEGIN; SET LOCAL arras.holding = 'on'; INSERT INTO u SELECT label FROM t WHERE name < 'b'; COMMIT";
     stopper.batch_execute(copied).await.unwrap();
     (world, model, stopper)
 }
