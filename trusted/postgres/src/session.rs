@@ -43,6 +43,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, watch};
+use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
 /// Most messages on their way to the database and not answered: beyond it a client is not read from.
@@ -181,7 +182,7 @@ impl BothWays {
     /// Has whoever waits for fewer unanswered messages look again.
     fn tell_waiting(&self, state: &mut State) {
         if std::mem::take(&mut state.waiting) {
-            self.shorter.notify_one();
+            self.shorter.notify_waiters();
         }
     }
 
@@ -225,7 +226,8 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
     drop(ends.beginning);
     let mut whole = true;
     let end = {
-        let stopped = pin!(stopped(&shared, &mut stop));
+        // What hardly ever comes is heard even where rows without end take all of the task's budget.
+        let stopped = pin!(unconstrained(stopped(&shared, &mut stop)));
         match around.rewriting {
             None => {
                 let answers = pin!(answers::pass(&shared, from_database, &mut to_client, &mut whole));
@@ -237,7 +239,7 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
                 let ways = (rewriting, around.behind());
                 let requests = rewritten::pass(&shared, ways, from_client, &mut to_database);
                 let (answers, requests, set_back) =
-                    (pin!(answers), pin!(requests), pin!(set_back(rewriting)));
+                    (pin!(answers), pin!(requests), pin!(unconstrained(set_back(rewriting))));
                 first_of([answers as Part<'_, End>, requests, set_back, stopped]).await
             }
         }

@@ -45,8 +45,10 @@ pub(super) fn plan(text: &str, lexemes: &Lexemes, catalog: &Catalog) -> Result<A
 /// Is it a table's name without its schema?
 fn is_bare_name(lexemes: &Lexemes, at: usize) -> bool {
     let is_behind = |before: usize| {
+        let is_only = || before.checked_sub(1).is_some_and(|only| lexemes.is_word(only, "only"));
         matches!(lexemes.token(before), Some(Token::Comma))
             || BEFORE.iter().any(|word| lexemes.is_word(before, word))
+            || (matches!(lexemes.token(before), Some(Token::LParen)) && is_only())
     };
     let has_schema = matches!(lexemes.token(at + 1), Some(Token::Period));
     let is_other = BEFORE.iter().any(|word| lexemes.is_word(at, word))

@@ -31,7 +31,7 @@ pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide,
         };
         rest = scanned.rest;
         if scanned.shorter {
-            shared.shorter.notify_one();
+            shared.shorter.notify_waiters();
         }
         if scanned.pass > 0 {
             *whole = false;
@@ -76,6 +76,8 @@ fn scan(there: &[u8], rest: usize, state: &mut State) -> io::Result<Scanned> {
         let there = head.total.min(message.len());
         (pass, rest) = (pass + there, head.total - there);
     }
+    // An end of rows that nothing waited for is left out, so that nobody waits for its answer.
+    let _ = state.pipeline.first();
     let shorter = state.waiting && state.pipeline.len() < before;
     state.waiting &= !shorter;
     Ok(Scanned { pass, rest, shorter })
@@ -91,4 +93,24 @@ pub(super) fn is_fatal(error: &[u8]) -> bool {
         Ok(matches!(field.type_(), b'V' | b'S') && matches!(field.value_bytes(), b"FATAL" | b"PANIC"))
     });
     fatal.unwrap_or(false)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Asked;
+    use crate::session::Note;
+
+    #[test]
+    fn an_end_of_rows_that_nothing_waits_for_is_not_waited_for() {
+        let shared = BothWays::new(b"");
+        let mut state = shared.state();
+        for asked in [Asked::Query, Asked::CopyEnd] {
+            let _ = state.pipeline.sent(asked, Note::default());
+        }
+        state.waiting = true;
+        let scanned = scan(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I", 0, &mut state).unwrap();
+        assert!(scanned.shorter && state.pipeline.is_empty());
+    }
 }

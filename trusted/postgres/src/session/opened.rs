@@ -12,6 +12,7 @@ use crate::pipeline::Done;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
 use crate::values::ConnectionKeys;
+use tokio::task::coop::consume_budget;
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -114,6 +115,8 @@ fn scan_told(
 ) -> Result<(usize, Next), SqlError> {
     let mut state = shared.state();
     let scanned = scan(there, rewriting, &mut state, outs);
+    // An end of rows that nothing waited for is left out, so that nobody waits for its answer.
+    let _ = state.pipeline.first();
     shared.tell_waiting(&mut state);
     scanned
 }
@@ -182,6 +185,8 @@ async fn write(
     *whole = ends;
     out.clear();
     out.shrink_to(KEPT_BYTES);
+    // What a socket takes at once is none of what the task may do in one go by itself.
+    consume_budget().await;
     Ok(())
 }
 

@@ -29,6 +29,7 @@ use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::{ConnectionPart, Share};
 use crate::values::{Inputs, stored_terms};
 use std::sync::{Arc, Mutex};
+use tokio::task::coop::consume_budget;
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -123,6 +124,7 @@ impl Requests<'_> {
                 let there = inbox.there();
                 if let Some(message) = there.get(..head.total) {
                     self.message(head.kind, message).await?;
+                    consume_budget().await;
                     inbox.passed(head.total);
                     if let Some(room) = self.room.take() {
                         self.out_room = Some(room);

@@ -12,6 +12,10 @@ fn a_declared_name_means_the_declared_table_where_tables_are_changed_locked_or_d
             "TRUNCATE TABLE ONLY Accounts , notes, visits CASCADE",
             "TRUNCATE TABLE ONLY \"public\".Accounts , notes, \"public\".visits CASCADE",
         ),
+        (
+            "TRUNCATE ONLY (accounts), ONLY( visits )",
+            "TRUNCATE ONLY (\"public\".accounts), ONLY( \"public\".visits )",
+        ),
         ("LOCK accounts IN SHARE MODE", "LOCK \"public\".accounts IN SHARE MODE"),
         (
             "lock table only accounts *, other.visits nowait",
