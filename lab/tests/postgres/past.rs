@@ -204,10 +204,28 @@ async fn a_part_of_a_table_is_watched_as_the_whole() {
     direct.batch_execute("CREATE TABLE m3 PARTITION OF m FOR VALUES IN (3)").await.unwrap();
     client.batch_execute("INSERT INTO m VALUES (3, 30); UPDATE m SET id = 1 WHERE id = 3").await.unwrap();
     let not_known = async || direct.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0);
+    direct
+        .batch_execute(
+            "CREATE TABLE m4 PARTITION OF m FOR VALUES IN (4) PARTITION BY LIST (id); \
+             CREATE TABLE m41 PARTITION OF m4 FOR VALUES IN (4)",
+        )
+        .await
+        .unwrap();
+    client.batch_execute("INSERT INTO m VALUES (4, 40)").await.unwrap();
     assert_eq!(not_known().await, 0);
     for (past, right) in [
-        ("UPDATE m1 SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 2", &[10, 20, 30][..]),
-        ("INSERT INTO m3 SELECT 3, n, \"n$ord\" + 1 FROM m1 WHERE id = 2", &[10, 20, 20, 30]),
+        ("UPDATE m1 SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 2", &[10, 20, 30, 40][..]),
+        ("INSERT INTO m3 SELECT 3, n, \"n$ord\" + 1 FROM m1 WHERE id = 2", &[10, 20, 20, 30, 40]),
+        // As a dump with `--disable-triggers` does, into a part and into a part of one.
+        (
+            "ALTER TABLE m1 DISABLE TRIGGER ALL; UPDATE m1 SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 2; \
+             ALTER TABLE m1 ENABLE TRIGGER ALL",
+            &[10, 20, 20, 30, 40],
+        ),
+        (
+            "ALTER TABLE m41 DISABLE TRIGGER ALL; UPDATE m41 SET \"n$ord\" = 0; ALTER TABLE m41 ENABLE TRIGGER ALL",
+            &[10, 20, 20, 30, 40],
+        ),
     ] {
         proxy.kill();
         direct.batch_execute(past).await.unwrap();
@@ -215,7 +233,31 @@ async fn a_part_of_a_table_is_watched_as_the_whole() {
         proxy.killed_and_restarted(&server, "postgres");
         let client = connect(&proxy.uri("postgres")).await;
         assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, right);
+        assert_eq!(not_known().await, 0, "{past}");
     }
+}
+
+/// Labels that are in doubt are all set anew, under a lock of their table: a change of labels meanwhile neither waits for it nor
+/// has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_labels_does_not_wait_for_a_table_whose_labels_are_set_anew() {
+    let mut world = World::start().await;
+    world.proxy.kill();
+    let mut keeper = connect(&world.server.uri("postgres")).await;
+    let kept = keeper.transaction().await.unwrap();
+    kept.batch_execute("LOCK TABLE m IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
+    let changed = "BEGIN; SET LOCAL lock_timeout = '300ms'; \
+                   SELECT arras.mope_relabel(e.column_id, e.label, e.label, (e.label, e.label, e.label, 1, 1, NULL)::arras.mope_summary, NULL) \
+                   FROM arras.mope_entry e WHERE e.column_id = x'51c2a04be6f98d11'::bigint; ROLLBACK";
+    let refused = world.direct.batch_execute(changed).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "55P03", "it waits for a table whose labels are of now");
+    world.direct.batch_execute("ROLLBACK").await.unwrap();
+    let doubt = "SELECT arras.mope_set_anew(x'51c2a04be6f98d11'::bigint, 'm', 'n$ord')";
+    world.direct.batch_execute(doubt).await.unwrap();
+    world.direct.batch_execute(changed).await.unwrap();
+    kept.rollback().await.unwrap();
+    world.proxy.killed_and_restarted(&world.server, "postgres");
+    world.is_right().await;
 }
 
 /// What is not noticed by itself the doctor finds, and what it says to do mends it.

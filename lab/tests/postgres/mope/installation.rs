@@ -155,7 +155,8 @@ async fn what_any_role_may_call(proxy: &mut Client) {
         arras.clww_greatest(bytea,bytea) arras.clww_least(bytea,bytea) arras.clww_lesser(bytea[],bytea,bytea) \
         arras.column_checks() \
         arras.lewi_wu_between(bytea,bytea,bytea) arras.lewi_wu_compare(bytea,bytea) arras.mark_of(bigint) \
-        arras.mope_bound(bigint,bytea) arras.mope_forget(bigint,regclass,name) arras.mope_greatest(bytea,bigint) \
+        arras.mope_bound(bigint,bytea) arras.mope_forget(bigint,regclass,name) \
+        arras.mope_forget_place(bigint,regclass,name) arras.mope_greatest(bytea,bigint) \
         arras.mope_hold(bigint[]) arras.mope_hold_snapshot(bigint[]) arras.mope_least(bytea,bigint) arras.mope_lock(bigint) \
         arras.mope_number(bytea,integer) arras.mope_order(bigint,bytea) arras.mope_order(bigint,bytea,bigint,bigint) \
         arras.mope_set_anew(bigint,regclass,name) arras.mope_store_in(bigint,regclass,name) arras.mope_transform(bigint,arras.mope_move[]) \

@@ -124,9 +124,13 @@ impl Labels<'_> {
         }
         self.take_away(writer).await.map_err(lost)?;
         let beside = &self.beside;
+        // Whoever changes labels does not wait for the table, which is locked: all of its labels are written in the end.
         let make = format!(
             "CREATE TABLE {beside} (part oid, place tid, label bigint NOT NULL); CREATE INDEX ON {beside} (label); \
-             INSERT INTO arras.mope_place VALUES ({number}, '{beside}', 'label')"
+             INSERT INTO arras.mope_place VALUES ({number}, '{beside}', 'label'); \
+             INSERT INTO arras.mope_doubt (column_id, relation, attribute) SELECT p.column_id, p.relation, p.attribute \
+             FROM arras.mope_place p WHERE p.column_id = {number} AND p.relation = {relation} AND p.attribute = '{attribute}'",
+            attribute = attribute.replace('\'', "''")
         );
         writer.batch_execute(&make).await.map_err(lost)?;
         let rows = self.collect(keeper, writer, columns).await?;

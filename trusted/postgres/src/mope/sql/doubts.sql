@@ -22,6 +22,9 @@ CREATE OR REPLACE VIEW arras.stored_labels AS
         AND (p.watched IS NULL OR 2 = (SELECT count(DISTINCT split_part(g.tgname::text, '_', 4)) FROM pg_catalog.pg_trigger g
             WHERE g.tgrelid = p.relation AND g.tgenabled IN (p.watched, 'A')
             AND g.tgname ~ ('^arras_order_' || to_hex(p.column_id) || '_(insert|change)(_|$)')
-            AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger c
-                WHERE c.tgparentid = g.oid AND c.tgenabled NOT IN (p.watched, 'A'))))
+            AND (r.relkind <> 'p' OR NOT EXISTS (WITH RECURSIVE part (relation) AS (
+                    SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent = p.relation
+                    UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN part ON i.inhparent = part.relation)
+                SELECT FROM part JOIN pg_catalog.pg_trigger c ON c.tgrelid = part.relation AND c.tgname = g.tgname
+                WHERE c.tgenabled NOT IN (p.watched, 'A')))))
     WHERE r.relkind IN ('r', 'p', 'f');

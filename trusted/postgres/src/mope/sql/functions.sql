@@ -249,9 +249,11 @@ BEGIN
             WHERE e.column_id = mope_relabel.column_id AND e.label BETWEEN low AND high
             AND arras.mope_transform(e.label, moves) <> e.label;
     END IF;
-    -- A table that was dropped has none; a column that was is an error, for a table keeps its labels under another name.
+    -- A table that was dropped has none; a column that was is an error, for a table keeps its labels under another name. Labels that
+    -- are in doubt are set anew, all of them, by whom holds the table meanwhile.
     FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
-        WHERE p.column_id = mope_relabel.column_id ORDER BY p.relation
+        WHERE p.column_id = mope_relabel.column_id AND NOT EXISTS (SELECT FROM arras.mope_doubt d
+            WHERE (d.column_id, d.relation, d.attribute) = (p.column_id, p.relation, p.attribute)) ORDER BY p.relation
     LOOP
         changed := format('UPDATE %1$s AS t SET %2$I = arras.mope_transform(t.%2$I, $1)'
             ' WHERE t.%2$I OPERATOR(pg_catalog.>=) $2 AND t.%2$I OPERATOR(pg_catalog.<=) $3',
@@ -518,6 +520,7 @@ GRANT EXECUTE ON FUNCTION arras.mark_of(bigint), arras.column_checks(),
     arras.mope_hold_snapshot(bigint[]), arras.mope_transform(bigint, arras.mope_summary),
     arras.mope_transform(bigint, arras.mope_move[]), arras.mope_number(bytea, integer),
     arras.mope_store_in(bigint, regclass, name), arras.mope_forget(bigint, regclass, name),
+    arras.mope_forget_place(bigint, regclass, name),
     arras.mope_set_anew(bigint, regclass, name),
     arras.any_of(bytea), arras.mope_least(bytea, bigint), arras.mope_greatest(bytea, bigint),
     arras.bclo_least(bytea, bytea), arras.bclo_greatest(bytea, bytea),

@@ -67,6 +67,7 @@ CREATE OR REPLACE FUNCTION arras.mope_make_triggers(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     base text;
+    named text;
     lost name;
     made boolean := false;
 BEGIN
@@ -78,39 +79,65 @@ BEGIN
         FOR lost IN SELECT g.tgname FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation
             AND starts_with(g.tgname || '_', base || '_')
         LOOP
-            EXECUTE format('DROP TRIGGER %I ON %s', lost, relation);
+            BEGIN
+                EXECUTE format('DROP TRIGGER %I ON %s', lost, relation);
+            EXCEPTION WHEN insufficient_privilege THEN
+                -- Only its table's owner may: that which is made has another name.
+                NULL;
+            END;
         END LOOP;
-        EXECUTE format('CREATE TRIGGER %I %s', base || suffix, definitions[at]);
+        named := base || suffix;
+        WHILE EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation AND g.tgname = named) LOOP
+            named := named || '_';
+        END LOOP;
+        EXECUTE format('CREATE TRIGGER %I %s', named, definitions[at]);
         made := true;
     END LOOP;
     RETURN made;
 END $$;
 
--- Makes the triggers that note labels which are written past the proxy: by whoever does not hold them. Were they not there? Where the owner of
--- the table makes them, they are enabled always: they fire on a replica, too, and `pg_restore --disable-triggers` leaves them another way.
+-- The triggers that note labels which are written past the proxy, of a table and its parts.
+CREATE OR REPLACE FUNCTION arras.mope_watching(column_id bigint, relation regclass)
+RETURNS TABLE (of_table regclass, of_name name, enabled "char")
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE part (relation) AS (
+        SELECT mope_watching.relation::oid
+        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN part ON i.inhparent = part.relation)
+    SELECT g.tgrelid::regclass, g.tgname, g.tgenabled FROM part JOIN pg_catalog.pg_trigger g ON g.tgrelid = part.relation
+    WHERE g.tgname ~ format('^arras_order_%s_(insert|change)(_|$)', to_hex(column_id))
+$$;
+
+-- Makes the triggers that note labels which are written past the proxy: by whoever does not hold them. Were they not there, or disabled? Where
+-- the owner of the table makes them, they are enabled always: they fire on a replica, too, and `pg_restore --disable-triggers` leaves them
+-- another way, in a part of the table as well.
 CREATE OR REPLACE FUNCTION arras.mope_watch(column_id bigint, relation regclass, attribute name, suffix text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     watched_as "char";
-    made name;
+    lost boolean;
+    made boolean;
+    place record;
     noted CONSTANT text := format('current_setting(''arras.holding'', true) IS DISTINCT FROM ''on'')'
         ' EXECUTE FUNCTION arras.mope_note_past(%L, %L)', column_id, attribute);
 BEGIN
     SELECT p.watched INTO watched_as FROM arras.mope_place p
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
-    IF NOT arras.mope_make_triggers(column_id, relation, CASE watched_as WHEN 'O' THEN 'OA' ELSE 'A' END, suffix,
-        ARRAY['insert', 'change'], ARRAY[
+    lost := EXISTS (SELECT FROM arras.mope_watching(column_id, relation) w WHERE w.enabled NOT IN (watched_as, 'A'));
+    BEGIN
+        FOR place IN SELECT w.of_table, w.of_name FROM arras.mope_watching(column_id, relation) w WHERE w.enabled <> 'A' LOOP
+            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', place.of_table, place.of_name);
+        END LOOP;
+    EXCEPTION WHEN insufficient_privilege THEN
+        -- In place of those that are disabled others are made.
+        NULL;
+    END;
+    made := arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['insert', 'change'], ARRAY[
         format('AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.%I IS NOT NULL AND %s', relation, attribute, noted),
         format('AFTER UPDATE OF %1$I ON %2$s FOR EACH ROW WHEN (NEW.%1$I IS NOT NULL AND NEW.%1$I IS DISTINCT FROM OLD.%1$I AND %3$s',
-            attribute, relation, noted)])
-    THEN
-        RETURN false;
-    END IF;
+            attribute, relation, noted)]);
     BEGIN
-        FOR made IN SELECT g.tgname FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation AND g.tgenabled <> 'A'
-            AND g.tgname ~ format('^arras_order_%s_(insert|change)', to_hex(column_id))
-        LOOP
-            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, made);
+        FOR place IN SELECT w.of_table, w.of_name FROM arras.mope_watching(column_id, relation) w WHERE w.enabled <> 'A' LOOP
+            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', place.of_table, place.of_name);
         END LOOP;
         watched_as := 'A';
     EXCEPTION WHEN insufficient_privilege THEN
@@ -118,7 +145,7 @@ BEGIN
     END;
     UPDATE arras.mope_place p SET watched = watched_as
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
-    RETURN true;
+    RETURN made OR coalesce(lost, false);
 END $$;
 
 -- Makes them in the tables that an older version has noted. One that is in use, or may not be touched, is left as it is.
@@ -140,19 +167,22 @@ BEGIN
     END LOOP;
 END $$;
 
--- Notes that a table got labels past the proxy, which may be of another time. Once is enough: who sets labels anew, and strikes the note, waits
--- for the end of this transaction; but a transaction of one snapshot may see a note that is struck.
+-- Notes that a table got labels past the proxy, which may be of another time. Once in a transaction is enough: who sets labels anew, and
+-- strikes the note, waits for its end.
 CREATE OR REPLACE FUNCTION arras.mope_note_past() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    already CONSTANT text := coalesce(current_setting('arras.noted', true), '');
+    this CONSTANT text := format('(%s %s)', TG_ARGV[0], TG_RELID);
 BEGIN
+    IF strpos(already, this) > 0 THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO arras.mope_doubt (column_id, relation, attribute)
         SELECT p.column_id, p.relation, p.attribute FROM arras.mope_place p
         WHERE p.column_id = TG_ARGV[0]::bigint AND p.attribute = TG_ARGV[1]
-        AND (p.relation = TG_RELID OR p.relation IN (SELECT pg_partition_ancestors(TG_RELID)))
-        AND NOT EXISTS (SELECT FROM arras.mope_doubt d
-            WHERE d.column_id = p.column_id AND d.relation = p.relation AND d.attribute = p.attribute
-            AND (current_setting('transaction_isolation') IN ('read committed', 'read uncommitted')
-                OR d.xmin = pg_current_xact_id()::xid));
+        AND (p.relation = TG_RELID OR p.relation IN (SELECT pg_partition_ancestors(TG_RELID)));
+    PERFORM set_config('arras.noted', already || this, true);
     RETURN NULL;
 END $$;
 
@@ -164,6 +194,10 @@ BEGIN
     INSERT INTO arras.mope_doubt (column_id, relation, attribute)
         SELECT p.column_id, p.relation, p.attribute FROM arras.mope_place p
         WHERE (p.column_id, p.relation, p.attribute) = (mope_set_anew.column_id, mope_set_anew.relation, mope_set_anew.attribute);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION '% is not known to store labels of column % in %', relation, to_hex(column_id), attribute
+            USING ERRCODE = 'undefined_object';
+    END IF;
 END $$;
 
 -- They are set anew, under a lock of the table. Which keys have no row by that nobody has noted.
@@ -176,17 +210,29 @@ BEGIN
     INSERT INTO arras.mope_left (column_id) SELECT c.id FROM arras.mope_column c WHERE c.id = mope_are_anew.column_id AND c.same_time;
 END $$;
 
--- Says that it stores them no longer.
-CREATE OR REPLACE FUNCTION arras.mope_forget(column_id bigint, relation regclass, attribute name) RETURNS void
+-- Notes that it stores them no longer; false if it did not.
+CREATE OR REPLACE FUNCTION arras.mope_forget_place(column_id bigint, relation regclass, attribute name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    made name;
 BEGIN
     PERFORM arras.check_ownership(relation);
     PERFORM arras.mope_hold(column_id);
-    DELETE FROM arras.mope_place p WHERE p.column_id = mope_forget.column_id AND p.relation = mope_forget.relation
-        AND p.attribute = mope_forget.attribute;
+    DELETE FROM arras.mope_place p WHERE p.column_id = mope_forget_place.column_id AND p.relation = mope_forget_place.relation
+        AND p.attribute = mope_forget_place.attribute;
     IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO arras.mope_left (column_id) SELECT c.id FROM arras.mope_column c
+        WHERE c.id = mope_forget_place.column_id AND c.same_time;
+    RETURN true;
+END $$;
+
+-- Says that it stores them no longer. Triggers are dropped with the rights of whoever says so: only the table's owner may.
+CREATE OR REPLACE FUNCTION arras.mope_forget(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    made name;
+BEGIN
+    IF NOT arras.mope_forget_place(column_id, relation, attribute) THEN
         RETURN;
     END IF;
     FOR made IN SELECT g.tgname FROM pg_catalog.pg_trigger g
@@ -194,5 +240,4 @@ BEGIN
     LOOP
         EXECUTE format('DROP TRIGGER %I ON %s', made, relation);
     END LOOP;
-    INSERT INTO arras.mope_left (column_id) SELECT c.id FROM arras.mope_column c WHERE c.id = mope_forget.column_id AND c.same_time;
 END $$;
