@@ -3,21 +3,10 @@
 use crate::dev::Dev;
 use crate::extended::connect;
 use crate::proxy::outputs;
-use crate::restored::found;
+use crate::restored::{KEYS, SCHEMA, found};
 use arras_lab::private_postgres::PrivatePostgres;
 use tokio_postgres::Client;
 
-const SCHEMA: &str = r#"
-[tables."public.m"]
-n = { id = "51c2a04be6f98d11", type = "integer", operations = ["order"] }
-[tables."public.s"]
-n = { id = "51c2a04be6f98d12", type = "integer", operations = ["order"], order = "stope" }
-[tables."public.f"]
-n = { id = "51c2a04be6f98d13", type = "integer", operations = ["order"], order = "fh_ope" }
-"#;
-
-/// How many keys the orders of `s` and `f` have.
-const KEYS: &str = "SELECT count(*) FROM arras.mope_entry WHERE column_id IN (x'51c2a04be6f98d12'::bigint, x'51c2a04be6f98d13'::bigint)";
 /// The tables that are not known to store labels.
 const NOT_KNOWN: &str =
     "SELECT count(*) FROM arras.stored_labels WHERE column_id IS NULL AND in_table IN ('m', 's', 'f')";
@@ -178,13 +167,13 @@ async fn rows_without_labels_and_labels_that_are_held_are_no_doubt() {
         .unwrap();
     client.batch_execute("UPDATE f SET n = n + 1; INSERT INTO s SELECT id, n FROM m; COMMIT").await.unwrap();
     let copied =
-        "BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d11'::bigint); INSERT INTO m SELECT * FROM m; COMMIT";
+        "BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d01'::bigint); INSERT INTO m SELECT * FROM m; COMMIT";
     world.direct.batch_execute(copied).await.unwrap();
     assert_eq!(world.number(NOT_KNOWN).await, 0);
     world.proxy.kill();
     world
         .direct
-        .batch_execute("BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d11'::bigint); COMMIT")
+        .batch_execute("BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d01'::bigint); COMMIT")
         .await
         .unwrap();
     world.direct.batch_execute("UPDATE m SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1").await.unwrap();
@@ -248,11 +237,11 @@ async fn a_change_of_labels_does_not_wait_for_a_table_whose_labels_are_set_anew(
     kept.batch_execute("LOCK TABLE m IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
     let changed = "BEGIN; SET LOCAL lock_timeout = '300ms'; \
                    SELECT arras.mope_relabel(e.column_id, e.label, e.label, (e.label, e.label, e.label, 1, 1, NULL)::arras.mope_summary, NULL) \
-                   FROM arras.mope_entry e WHERE e.column_id = x'51c2a04be6f98d11'::bigint; ROLLBACK";
+                   FROM arras.mope_entry e WHERE e.column_id = x'51c2a04be6f98d01'::bigint; ROLLBACK";
     let refused = world.direct.batch_execute(changed).await.unwrap_err();
     assert_eq!(refused.code().unwrap().code(), "55P03", "it waits for a table whose labels are of now");
     world.direct.batch_execute("ROLLBACK").await.unwrap();
-    let doubt = "SELECT arras.mope_set_anew(x'51c2a04be6f98d11'::bigint, 'm', 'n$ord')";
+    let doubt = "SELECT arras.mope_set_anew(x'51c2a04be6f98d01'::bigint, 'm', 'n$ord')";
     world.direct.batch_execute(doubt).await.unwrap();
     world.direct.batch_execute(changed).await.unwrap();
     kept.rollback().await.unwrap();

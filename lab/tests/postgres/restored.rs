@@ -7,7 +7,8 @@ use arras_lab::private_postgres::PrivatePostgres;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-const SCHEMA: &str = r#"
+/// Tables with an order of each kind by labels.
+pub(crate) const SCHEMA: &str = r#"
 [tables."public.m"]
 n = { id = "51c2a04be6f98d01", type = "integer", operations = ["order"] }
 [tables."public.s"]
@@ -17,7 +18,7 @@ n = { id = "51c2a04be6f98d03", type = "integer", operations = ["order"], order =
 "#;
 
 /// How many keys the orders of `s` and `f` have.
-const KEYS: &str = "SELECT count(*) FROM arras.mope_entry WHERE column_id IN (x'51c2a04be6f98d02'::bigint, x'51c2a04be6f98d03'::bigint)";
+pub(crate) const KEYS: &str = "SELECT count(*) FROM arras.mope_entry WHERE column_id IN (x'51c2a04be6f98d02'::bigint, x'51c2a04be6f98d03'::bigint)";
 /// What a statement finds once it is not refused for labels of another time.
 pub(crate) async fn found(client: &Client, statement: &str) -> Vec<i32> {
     loop {

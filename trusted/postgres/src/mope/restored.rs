@@ -129,7 +129,8 @@ impl Labels<'_> {
             "CREATE TABLE {beside} (part oid, place tid, label bigint NOT NULL); CREATE INDEX ON {beside} (label); \
              INSERT INTO arras.mope_place VALUES ({number}, '{beside}', 'label'); \
              INSERT INTO arras.mope_doubt (column_id, relation, attribute) SELECT p.column_id, p.relation, p.attribute \
-             FROM arras.mope_place p WHERE p.column_id = {number} AND p.relation = {relation} AND p.attribute = '{attribute}'",
+             FROM arras.mope_place p WHERE (p.column_id, p.relation, p.attribute) = ({number}, {relation}, '{attribute}') AND NOT EXISTS \
+             (SELECT FROM arras.mope_doubt d WHERE (d.column_id, d.relation, d.attribute) = (p.column_id, p.relation, p.attribute))",
             attribute = attribute.replace('\'', "''")
         );
         writer.batch_execute(&make).await.map_err(lost)?;

@@ -107,6 +107,20 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE g.tgname ~ format('^arras_order_%s_(insert|change)(_|$)', to_hex(column_id))
 $$;
 
+-- Enables them always; false if only the table's owner may.
+CREATE OR REPLACE FUNCTION arras.mope_watch_always(column_id bigint, relation regclass) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    place record;
+BEGIN
+    FOR place IN SELECT w.of_table, w.of_name FROM arras.mope_watching(column_id, relation) w WHERE w.enabled <> 'A' LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', place.of_table, place.of_name);
+    END LOOP;
+    RETURN true;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN false;
+END $$;
+
 -- Makes the triggers that note labels which are written past the proxy: by whoever does not hold them. Were they not there, or disabled? Where
 -- the owner of the table makes them, they are enabled always: they fire on a replica, too, and `pg_restore --disable-triggers` leaves them
 -- another way, in a part of the table as well.
@@ -116,33 +130,19 @@ DECLARE
     watched_as "char";
     lost boolean;
     made boolean;
-    place record;
     noted CONSTANT text := format('current_setting(''arras.holding'', true) IS DISTINCT FROM ''on'')'
         ' EXECUTE FUNCTION arras.mope_note_past(%L, %L)', column_id, attribute);
 BEGIN
     SELECT p.watched INTO watched_as FROM arras.mope_place p
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
     lost := EXISTS (SELECT FROM arras.mope_watching(column_id, relation) w WHERE w.enabled NOT IN (watched_as, 'A'));
-    BEGIN
-        FOR place IN SELECT w.of_table, w.of_name FROM arras.mope_watching(column_id, relation) w WHERE w.enabled <> 'A' LOOP
-            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', place.of_table, place.of_name);
-        END LOOP;
-    EXCEPTION WHEN insufficient_privilege THEN
-        -- In place of those that are disabled others are made.
-        NULL;
-    END;
+    -- In place of those that stay disabled others are made.
+    PERFORM arras.mope_watch_always(column_id, relation);
     made := arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['insert', 'change'], ARRAY[
         format('AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.%I IS NOT NULL AND %s', relation, attribute, noted),
         format('AFTER UPDATE OF %1$I ON %2$s FOR EACH ROW WHEN (NEW.%1$I IS NOT NULL AND NEW.%1$I IS DISTINCT FROM OLD.%1$I AND %3$s',
             attribute, relation, noted)]);
-    BEGIN
-        FOR place IN SELECT w.of_table, w.of_name FROM arras.mope_watching(column_id, relation) w WHERE w.enabled <> 'A' LOOP
-            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', place.of_table, place.of_name);
-        END LOOP;
-        watched_as := 'A';
-    EXCEPTION WHEN insufficient_privilege THEN
-        watched_as := 'O';
-    END;
+    watched_as := CASE WHEN arras.mope_watch_always(column_id, relation) THEN 'A' ELSE 'O' END;
     UPDATE arras.mope_place p SET watched = watched_as
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
     RETURN made OR coalesce(lost, false);
