@@ -82,7 +82,7 @@ pub struct BenchArguments {
     /// Of bisen: the folder whose files are the texts.
     #[arg(long, value_name = "FOLDER", default_value = "/usr/share/doc")]
     pub texts: PathBuf,
-    /// Of bisen: only the storage services that arras-host has in itself, not Redis and Cassandra.
+    /// Of bisen: only the storage services that arras-host has in itself, not Redis, Cassandra and PostgreSQL.
     #[arg(long)]
     pub own_services: bool,
     /// Of bisen: the same on a plain channel, too, and how the two compare; with `arras-plain-enclave` (of `arras-simulator`) beside this executable.

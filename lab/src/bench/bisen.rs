@@ -38,7 +38,7 @@ pub struct BisenBench {
     pub service_pairs: u64,
     /// How often each search runs.
     pub rounds: usize,
-    /// Whether services that must be started (Redis, Cassandra) are measured, too.
+    /// Whether services that must be started (Redis, Cassandra, PostgreSQL) are measured, too.
     pub services: bool,
     /// Whether the plain channel is measured beside the attested one.
     pub plain: bool,

@@ -216,6 +216,14 @@ impl PrivatePostgres {
         self.folder.path().join("log")
     }
 
+    /// Numbers of its processes that run now: the one that starts all others, and those.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let Some(postmaster) = self.postmaster.as_ref().map(Child::id) else { return Vec::new() };
+        let others = children(process(postmaster)).into_iter().map(|id| id.as_raw().cast_unsigned());
+        [postmaster].into_iter().chain(others).collect()
+    }
+
     /// How the superuser connects, as drivers take it.
     #[must_use]
     pub fn uri(&self, database: &str) -> String {

@@ -162,6 +162,9 @@ pub(crate) struct StorageArguments {
     /// Keep sealed entries in Cassandra or ScyllaDB (`HOST:PORT`, several nodes after commas).
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub(crate) cassandra: Vec<String>,
+    /// Keep sealed entries in PostgreSQL (`postgres://USER:PASSWORD@HOST:PORT/DATABASE`), in a schema of their own.
+    #[arg(long, value_name = "URI", conflicts_with_all = ["redis", "cassandra"])]
+    pub(crate) postgres: Option<String>,
     /// How many of Cassandra's nodes keep each entry; set on the first run.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "cassandra", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) replicas: u8,

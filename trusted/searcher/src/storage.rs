@@ -33,10 +33,18 @@ pub(crate) enum Storage {
         /// How many nodes keep each entry.
         replicas: u8,
     },
+    /// PostgreSQL.
+    Postgres {
+        /// The database's URI.
+        uri: String,
+        /// Tells stores in one database apart.
+        schema: String,
+    },
 }
 
-/// The variable by which a host is told of servers.
+/// The variables by which a host is told of servers.
 const REDIS: &str = "ARRAS_REDIS";
+const POSTGRES: &str = "ARRAS_POSTGRES";
 
 fn path(client: &Path) -> PathBuf {
     client.join("storage.json")
@@ -61,6 +69,21 @@ impl Storage {
         }
     }
 
+    /// The one that the command line names, with a keyspace of its own.
+    fn named(asked: &StorageArguments) -> Result<Option<Self>, Failure> {
+        let StorageArguments { redis, cassandra, replicas, postgres } = asked;
+        Ok(if !redis.is_empty() {
+            Some(Self::Redis { servers: redis.clone(), keyspace: keyspace()? })
+        } else if !cassandra.is_empty() {
+            let (nodes, replicas) = (cassandra.clone(), *replicas);
+            Some(Self::Cassandra { nodes, keyspace: keyspace()?, replicas })
+        } else if let Some(uri) = postgres {
+            Some(Self::Postgres { uri: uri.clone(), schema: keyspace()? })
+        } else {
+            None
+        })
+    }
+
     /// Has a store use what the command line names. One that is there stays where its entries are; the servers' addresses may be
     /// others.
     pub(crate) fn ask(client: &Path, asked: &StorageArguments, is_new: bool) -> Result<(), Failure> {
@@ -70,24 +93,25 @@ impl Storage {
                 format!("the entries of this store are {kept}, not {what}: index anew into another store");
             Err(Failure::Store { path: path(client), what })
         };
-        let (redis, cassandra) = (&asked.redis, &asked.cassandra);
-        let wanted = match &kept {
+        let wanted = match (Self::named(asked)?, &kept) {
+            (None, _) if !is_new => return Ok(()),
             // Nothing was ever stored: it is put where it is said now.
-            _ if redis.is_empty() && cassandra.is_empty() && is_new => Self::Embedded,
-            _ if redis.is_empty() && cassandra.is_empty() => return Ok(()),
-            Self::Redis { keyspace, .. } if !redis.is_empty() => {
-                Self::Redis { servers: redis.clone(), keyspace: keyspace.clone() }
+            (None, _) => Self::Embedded,
+            (Some(Self::Redis { servers, .. }), Self::Redis { keyspace, .. }) => {
+                Self::Redis { servers, keyspace: keyspace.clone() }
             }
-            Self::Cassandra { keyspace, replicas, .. } if !cassandra.is_empty() => {
-                let replicas = if is_new { asked.replicas } else { *replicas };
-                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas }
+            (
+                Some(Self::Cassandra { nodes, replicas, .. }),
+                Self::Cassandra { keyspace, replicas: set, .. },
+            ) => {
+                let replicas = if is_new { replicas } else { *set };
+                Self::Cassandra { nodes, keyspace: keyspace.clone(), replicas }
             }
-            _ if is_new && !redis.is_empty() => Self::Redis { servers: redis.clone(), keyspace: keyspace()? },
-            _ if is_new => {
-                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace()?, replicas: asked.replicas }
+            (Some(Self::Postgres { uri, .. }), Self::Postgres { schema, .. }) => {
+                Self::Postgres { uri, schema: schema.clone() }
             }
-            _ if redis.is_empty() => return elsewhere("in Cassandra"),
-            _ => return elsewhere("in Redis"),
+            (Some(named), _) if is_new => named,
+            (Some(named), _) => return elsewhere(&named.to_string()),
         };
         if wanted == kept { Ok(()) } else { wanted.save(client) }
     }
@@ -102,12 +126,15 @@ impl Storage {
     /// Tells it to the host.
     pub(crate) fn tell(&self, host: &mut Command) {
         // One of this process's own environment is not this store's.
-        host.env_remove(REDIS);
+        host.env_remove(REDIS).env_remove(POSTGRES);
         match self {
             Self::Embedded => {}
             Self::Redis { servers, keyspace } => {
                 // Not among the arguments, which every user of the machine sees.
                 host.env(REDIS, servers.join(",")).args(["--keyspace", keyspace]);
+            }
+            Self::Postgres { uri, schema } => {
+                host.env(POSTGRES, uri).args(["--schema", schema]);
             }
             Self::Cassandra { nodes, keyspace, replicas } => {
                 host.args(["--cassandra", &nodes.join(","), "--keyspace", keyspace]);
@@ -123,6 +150,7 @@ impl std::fmt::Display for Storage {
             Self::Embedded => "in its folder",
             Self::Redis { .. } => "in Redis",
             Self::Cassandra { .. } => "in Cassandra",
+            Self::Postgres { .. } => "in PostgreSQL",
         })
     }
 }

@@ -9,6 +9,8 @@ use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
 use arras_host::seen::Seen;
 #[cfg(feature = "cassandra")]
 use arras_host::store::cassandra::{CassandraStore, Ring};
+#[cfg(feature = "postgres")]
+use arras_host::store::postgres::{self, PostgresStore};
 #[cfg(feature = "redis")]
 use arras_host::store::redis::{self, RedisStore};
 use arras_host::store::{EmbeddedStore, MemoryStore, Store, StoreError};
@@ -32,7 +34,7 @@ use tracing_subscriber::EnvFilter;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// After how long a storage service that is away at the start is asked again.
-#[cfg(any(feature = "redis", feature = "cassandra"))]
+#[cfg(any(feature = "redis", feature = "cassandra", feature = "postgres"))]
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Starts an enclave and serves it: moves bytes between it, its clients and storage.
@@ -129,6 +131,17 @@ struct Storage {
     #[cfg_attr(feature = "redis", arg(conflicts_with = "redis"))]
     #[arg(long, value_name = "NODE", value_delimiter = ',', requires = "data_dir")]
     cassandra: Vec<String>,
+    /// A database of PostgreSQL (`postgres://USER:PASSWORD@HOST:PORT/DATABASE`). Where no store is named but `--data-dir`, the variable
+    /// ARRAS_POSTGRES says the same, unseen. The counter in a file of `--data-dir`.
+    #[cfg(feature = "postgres")]
+    #[cfg_attr(feature = "redis", arg(conflicts_with = "redis"))]
+    #[cfg_attr(feature = "cassandra", arg(conflicts_with = "cassandra"))]
+    #[arg(long, value_name = "URI", requires = "data_dir")]
+    postgres: Option<String>,
+    /// Schema in PostgreSQL, made if it is not there: of each enclave its own.
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "NAME", default_value = "arras_search")]
+    schema: String,
     /// Keyspace in Cassandra; in Redis, what the keys of this enclave's state begin with.
     #[cfg(any(feature = "redis", feature = "cassandra"))]
     #[arg(long, value_name = "NAME", default_value = "arras")]
@@ -139,19 +152,59 @@ struct Storage {
     replicas: u8,
 }
 
-#[cfg(feature = "redis")]
+/// What says where a store is without being seen among the processes' arguments, and the feature that it needs.
+const VARIABLES: [(&str, &str, bool); 2] = [
+    ("ARRAS_REDIS", "redis", cfg!(feature = "redis")),
+    ("ARRAS_POSTGRES", "postgres", cfg!(feature = "postgres")),
+];
+
+/// What a variable says, if it says anything.
+fn said(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|said| !said.is_empty())
+}
+
 impl Storage {
+    /// Is a store named among the arguments?
+    fn is_named(&self) -> bool {
+        let named: &[bool] = &[
+            #[cfg(feature = "redis")]
+            !self.redis.is_empty(),
+            #[cfg(feature = "cassandra")]
+            !self.cassandra.is_empty(),
+            #[cfg(feature = "postgres")]
+            self.postgres.is_some(),
+        ];
+        named.contains(&true)
+    }
+
+    /// Refuses variables that name two stores, or one that this host was built without.
+    fn judge_variables(&self) -> Result<(), StoreError> {
+        let set: Vec<_> = VARIABLES.into_iter().filter(|(variable, ..)| said(variable).is_some()).collect();
+        if let Some((variable, feature, _)) = set.iter().find(|(.., is_built)| !is_built) {
+            let what = format!("{variable} is set, and this host was built without the feature {feature}");
+            return Err(StoreError::Failed(what));
+        }
+        match &set[..] {
+            [(one, ..), (other, ..)] if !self.is_named() => {
+                Err(StoreError::Failed(format!("{one} and {other} are both set: which store is it?")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The servers of Redis that are named, or that the environment says where no store is.
+    #[cfg(feature = "redis")]
     fn redis(&self) -> Option<Vec<String>> {
-        #[cfg(feature = "cassandra")]
-        if !self.cassandra.is_empty() {
-            return None;
+        if self.is_named() {
+            return Some(self.redis.clone()).filter(|servers| !servers.is_empty());
         }
-        if !self.redis.is_empty() {
-            return Some(self.redis.clone());
-        }
-        let said = std::env::var("ARRAS_REDIS").ok().filter(|said| !said.is_empty())?;
-        Some(said.split(',').map(str::to_owned).collect())
+        Some(said("ARRAS_REDIS")?.split(',').map(str::to_owned).collect())
+    }
+
+    /// The database of PostgreSQL, likewise.
+    #[cfg(feature = "postgres")]
+    fn postgres(&self) -> Option<String> {
+        if self.is_named() { self.postgres.clone() } else { said("ARRAS_POSTGRES") }
     }
 }
 
@@ -242,11 +295,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
             Box::new(FileCounter::open(&directory).map_err(counted)?)
         }
     };
-    #[cfg(not(feature = "redis"))]
-    if std::env::var_os("ARRAS_REDIS").is_some() {
-        let what = "ARRAS_REDIS is set, and this host was built without the feature redis".to_owned();
-        return Err(StoreError::Failed(what).into());
-    }
+    arguments.storage.judge_variables()?;
     #[cfg(feature = "redis")]
     if let Some(servers) = arguments.storage.redis() {
         let keyspace = &arguments.storage.keyspace;
@@ -262,6 +311,13 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         let store = connected(arguments.stop_with_stdin, connect).await?;
         return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
+    #[cfg(feature = "postgres")]
+    if let Some(uri) = arguments.storage.postgres() {
+        let schema = &arguments.storage.schema;
+        let connect = async || PostgresStore::connect(&uri, schema, postgres::PATIENCE).await;
+        let store = connected(arguments.stop_with_stdin, connect).await?;
+        return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
+    }
     let store = EmbeddedStore::open(&directory).map_err(|error| match error {
         StorageError::InUse => Failure::InUse { path: directory.clone(), what: error.to_string() },
         error => failed(error.to_string()),
@@ -271,7 +327,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// A storage service's connection. One that is away is waited for, as it may start later than the host; but for a host that somebody
 /// started to hear from it.
-#[cfg(any(feature = "redis", feature = "cassandra"))]
+#[cfg(any(feature = "redis", feature = "cassandra", feature = "postgres"))]
 async fn connected<S>(
     is_heard: bool,
     connect: impl AsyncFn() -> Result<S, StoreError>,

@@ -12,8 +12,10 @@ pub mod embedded;
 pub mod kept;
 #[cfg(feature = "process")]
 pub mod memory;
-#[cfg(any(feature = "redis", feature = "cassandra"))]
+#[cfg(any(feature = "redis", feature = "cassandra", feature = "postgres"))]
 mod patience;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -23,6 +25,8 @@ pub use cassandra::CassandraStore;
 pub use embedded::EmbeddedStore;
 #[cfg(feature = "process")]
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 
@@ -75,7 +79,7 @@ const CHECKPOINT: u8 = 2;
 pub(crate) const FIRST: StateName = StateName::Log(1);
 
 /// What who begins on a service finds there: its own record, and no checkpoint, before which the first record is never forgotten.
-#[cfg(any(feature = "redis", feature = "cassandra"))]
+#[cfg(any(feature = "redis", feature = "cassandra", feature = "postgres"))]
 fn is_begun_by(record: &Blob, there: Option<&[u8]>, head: Option<&[u8]>) -> Result<(), StoreError> {
     if there == Some(record.as_slice()) && head.is_none() {
         return Ok(());

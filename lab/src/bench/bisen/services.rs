@@ -167,6 +167,7 @@ fn report(measured: &[Measured], entries: f64, labels: f64, lines: &mut Lines<'_
         (Service::RedisCluster, Service::Memory, ["", ""]),
         (Service::Cassandra, Service::Redis, ["10", "4"]),
         (Service::CassandraRing, Service::Redis, ["", ""]),
+        (Service::Postgres, Service::Redis, ["", ""]),
     ];
     for (service, beside, [paper, wanted]) in compared {
         if let (Some(ours), Some(others)) = (find(service), find(beside)) {

@@ -5,6 +5,7 @@ use super::{BisenError, failed};
 use crate::bench::installation::Process;
 use crate::bench::processor::taken;
 use crate::private_cassandra::{PrivateCassandra, Turn};
+use crate::private_postgres::{Options, PrivatePostgres};
 use crate::private_redis::PrivateRedis;
 use arras_attestation::authority::{Authority, certificate, private};
 use arras_attestation::channel::{Client, Credentials};
@@ -44,12 +45,20 @@ pub(super) enum Service {
     RedisCluster,
     Cassandra,
     CassandraRing,
+    Postgres,
 }
 
 impl Service {
     /// Each, in the order of the table.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Memory, Self::Embedded, Self::Redis, Self::RedisCluster, Self::Cassandra, Self::CassandraRing];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Embedded,
+        Self::Redis,
+        Self::RedisCluster,
+        Self::Cassandra,
+        Self::CassandraRing,
+        Self::Postgres,
+    ];
 
     /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
@@ -60,6 +69,7 @@ impl Service {
             Self::RedisCluster => "Redis, cluster of three",
             Self::Cassandra => "Cassandra, one node",
             Self::CassandraRing => "Cassandra, three nodes",
+            Self::Postgres => "PostgreSQL",
         }
     }
 }
@@ -78,6 +88,7 @@ enum Running {
     Inside,
     Redis(PrivateRedis),
     Cassandra(PrivateCassandra),
+    Postgres(PrivatePostgres),
 }
 
 /// This process's turn for rings of Cassandra, which are measured side by side.
@@ -98,6 +109,10 @@ impl Running {
             Service::RedisCluster => Self::Redis(PrivateRedis::start_cluster()?),
             Service::Cassandra => Self::Cassandra(PrivateCassandra::start_in(1, turn()?)?),
             Service::CassandraRing => Self::Cassandra(PrivateCassandra::start_in(3, turn()?)?),
+            // As it is installed: what it acknowledges is on the disk.
+            Service::Postgres => Self::Postgres(
+                PrivatePostgres::start_with(&Options::default()).map_err(std::io::Error::other)?,
+            ),
         })
     }
 
@@ -106,6 +121,7 @@ impl Running {
             Self::Inside => Vec::new(),
             Self::Redis(redis) => redis.processes(),
             Self::Cassandra(cassandra) => cassandra.processes(),
+            Self::Postgres(postgres) => postgres.processes(),
         }
     }
 }
@@ -192,6 +208,7 @@ impl System {
                     .arg("--cassandra")
                     .arg(nodes.join(","));
             }
+            Running::Postgres(postgres) => _ = command.arg("--postgres").arg(postgres.uri("postgres")),
         }
         let shown = program.display().to_string();
         let host = Process::start(command)

@@ -1,5 +1,6 @@
 //! `arras lab`: becomes `arras-lab`. The lab holds both halves, so it is not part of this executable.
 
+use super::search::STORES;
 use super::unlock::PASSPHRASE;
 use super::{Failure, executable};
 use std::ffi::OsString;
@@ -16,7 +17,7 @@ pub(super) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     if arguments.starts_with(&["bench".into(), "bisen".into()]) {
         // It starts these two, with every storage service.
         executable::find("arras-enclave", "arras-iee", &[])?;
-        executable::find("arras-host", "arras-host", &["arras-host/redis", "arras-host/cassandra"])?;
+        executable::find("arras-host", "arras-host", &STORES)?;
     }
     // A run over the network starts it.
     if arguments.iter().any(|argument| argument == "--server") {

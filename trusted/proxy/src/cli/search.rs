@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What a host in a checkout is built with where entries are in a database.
-const STORES: [&str; 2] = ["arras-host/redis", "arras-host/cassandra"];
+pub(super) const STORES: [&str; 3] = ["arras-host/redis", "arras-host/cassandra", "arras-host/postgres"];
 
 pub(super) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     // It starts these two.
@@ -35,7 +35,7 @@ fn is_in_database(arguments: &[OsString]) -> bool {
         })
     };
     let store = named("--store").map(|store| Path::new(&store).join("client/storage.json"));
-    ["--redis", "--cassandra"].iter().any(|option| named(option).is_some())
+    ["--redis", "--cassandra", "--postgres"].iter().any(|option| named(option).is_some())
         || store.is_some_and(|file| file.exists())
 }
 
@@ -53,6 +53,7 @@ mod tests {
         assert!(!of(&["index", "--store", &store, "--redistribute"]));
         assert!(of(&["index", "--store", &store, "--redis", "redis://h"]));
         assert!(of(&["index", "--cassandra=h:9042"]));
+        assert!(of(&["index", "--postgres", "postgres://h/d"]));
         let made = std::fs::create_dir(folder.path().join("client"))
             .and_then(|()| std::fs::write(folder.path().join("client/storage.json"), "{}"));
         assert!(made.is_ok());
