@@ -10,6 +10,7 @@ mod deployment;
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod dice;
 mod hosted;
+mod in_postgres;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod process;

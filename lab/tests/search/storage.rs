@@ -30,7 +30,7 @@ async fn a_cluster_of_redis_keeps_what_it_is_given_and_spreads_it() {
 }
 
 /// Two hosts that begin on one storage would write over each other's records: the second is told.
-async fn is_begun_by_one<S: Store>(store: &S) {
+pub(crate) async fn is_begun_by_one<S: Store>(store: &S) {
     let begin = async |byte: u8| store.begin(vec![byte; 100].into()).await;
     begin(1).await.unwrap();
     begin(1).await.unwrap();

@@ -1,9 +1,12 @@
-//! `arras search` on storage services: Redis, a cluster of Redis that loses a server in mid-load, Cassandra that loses a node.
+//! `arras search` on storage services: Redis, a cluster of Redis that loses a server in mid-load, Cassandra that loses a node, PostgreSQL
+//! that is started again.
 
 use crate::command::{index, names, search, write};
 use crate::deployment::Deployment;
-use crate::process::{Ended, run};
+use crate::in_postgres::{PASSWORD, asked, by_password, uri_with};
+use crate::process::{Ended, PATIENCE, Process, run};
 use arras_lab::private_cassandra::PrivateCassandra;
+use arras_lab::private_postgres::PrivatePostgres;
 use arras_lab::private_redis::PrivateRedis;
 use std::path::Path;
 use std::process::Stdio;
@@ -197,4 +200,139 @@ fn a_load_that_loses_a_node_of_cassandra_goes_through() {
     assert!(length() > before, "parts were acknowledged behind it, {before} bytes before");
     well(&ended);
     complete(folder);
+}
+
+/// How many entries all schemas of a PostgreSQL hold, whatever they are called; none while it is not there.
+fn entries(postgres: &PrivatePostgres) -> usize {
+    let schemas = "SELECT string_agg(format('SELECT count(*) FROM %I.iee_entries', schemaname), ' UNION ALL ') \
+                   FROM pg_tables WHERE tablename = 'iee_entries'";
+    let count = asked(postgres, schemas);
+    if count.is_empty() {
+        0
+    } else {
+        asked(postgres, &count).lines().filter_map(|n| n.parse::<usize>().ok()).sum()
+    }
+}
+
+#[test]
+fn entries_are_in_postgres_where_the_first_run_says_so_and_stay_there() {
+    let postgres = by_password();
+    let uri = uri_with(&postgres, PASSWORD);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for (folder, word) in folders.iter().zip(["whale", "ship"]) {
+        write(folder.path(), "a.txt", &format!("the {word}"));
+        write(folder.path(), "b.txt", "the captain");
+        well(&index(folder.path(), &["--postgres", &uri]));
+    }
+    // Two stores in one database: each has its own entries, state and counter.
+    for (folder, (word, other)) in folders.iter().zip([("whale", "ship"), ("ship", "whale")]) {
+        let folder = folder.path();
+        assert_eq!(names(folder, word), ["a.txt"]);
+        assert_eq!(names(folder, other), [""; 0]);
+        write(folder, "b.txt", &format!("the {word} and the {other}"));
+        // It need not be said again.
+        well(&index(folder, &[]));
+        assert_eq!(names(folder, other), ["b.txt"]);
+        assert_eq!(names(folder, "captain"), [""; 0]);
+    }
+    let folder = folders[0].path();
+    assert!(entries(&postgres) > 10);
+    let kept: Vec<_> = std::fs::read_dir(folder.join("store/server")).unwrap().collect();
+    assert!(kept.len() <= 2, "the counter and no entries: {kept:?}");
+    let moved = index(folder, &["--redis", "redis://127.0.0.1:1"]);
+    assert_eq!(moved.code, Some(4), "{}", moved.stderr);
+    assert!(moved.stderr.contains("are in PostgreSQL, not in Redis"), "{}", moved.stderr);
+    // What the environment says is a host's that somebody runs, not a store's of files.
+    let mut elsewhere = search(folder, "query", &["whale"]);
+    elsewhere.env("ARRAS_POSTGRES", "postgres://127.0.0.1:1/none").env("ARRAS_REDIS", "redis://127.0.0.1:1");
+    well(&run(elsewhere));
+    let other_password = uri_with(&postgres, "not-it-hunter3");
+    let refused = index(folder, &["--postgres", &other_password]);
+    drop(postgres);
+    let gone = index(folder, &["--postgres", &uri]);
+    for (ended, words) in [(refused, "password authentication failed"), (gone, "onnection refused")] {
+        assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+        assert!(ended.stderr.contains("storage: PostgreSQL"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("hunter"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_load_beside_which_postgres_is_killed_and_started_again_goes_through() {
+    let mut postgres = PrivatePostgres::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_many(folder);
+    let uri = postgres.uri("postgres");
+    let lost = std::cell::RefCell::new(&mut postgres);
+    let under_way = || entries(&lost.borrow()) > 2000;
+    let ended = load(folder, &["--postgres", &uri], under_way, || {
+        let mut lost = lost.borrow_mut();
+        lost.kill().unwrap();
+        sleep(Duration::from_secs(1));
+        lost.restart().unwrap();
+    });
+    well(&ended);
+    complete(folder);
+}
+
+/// Host and enclave begin again on what they have written, however they and PostgreSQL ended; what was acknowledged is there.
+#[test]
+fn a_host_on_postgres_finds_what_it_has_acknowledged() {
+    let mut postgres = PrivatePostgres::start().unwrap();
+    let deployment = Deployment::new();
+    for round in 0..3 {
+        let mut host = deployment.host(&[]);
+        host.env("ARRAS_POSTGRES", postgres.uri("postgres"));
+        let (host, address) = deployment.begin(host);
+        let mut client = deployment.connect(&address, "ada");
+        let books = client.create("books");
+        let known: Vec<u64> = (0..round * 20).collect();
+        assert_eq!(client.search(&books, &["whale"]), known, "round {round}");
+        for document in round * 20..(round + 1) * 20 {
+            client.add(&books, &[(document, &["whale"])]);
+            if document % 20 == 10 {
+                postgres.kill().unwrap();
+                postgres.restart().unwrap();
+            }
+        }
+        host.kill();
+        postgres.kill().unwrap();
+        postgres.restart().unwrap();
+    }
+}
+
+/// A second host in one schema waits for the first, and is refused when that has ended.
+#[test]
+fn another_hosts_schema_is_refused() {
+    let postgres = PrivatePostgres::start().unwrap();
+    let [deployment, other] = [Deployment::new(), Deployment::new()];
+    let on_postgres = |deployment: &Deployment, schema: &str| {
+        let mut host = deployment.host(&[]);
+        host.args(["--postgres", &postgres.uri("postgres"), "--schema", schema]);
+        host
+    };
+    let (host, address) = deployment.begin(on_postgres(&deployment, "one"));
+    let mut client = deployment.connect(&address, "ada");
+    let books = client.create("books");
+    client.add(&books, &[(7, &["whale"])]);
+    // In a schema of its own it is welcome.
+    drop(other.begin(on_postgres(&other, "two")));
+    let third = Deployment::new();
+    let log = third.folder.path().join("log");
+    let said = |what: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(what));
+    let (mut second, _address) = Process::begin(on_postgres(&third, "one"), &log);
+    while !said("another host is connected to this schema") {
+        assert!(second.ended(Duration::ZERO).is_none(), "it did not wait");
+        sleep(Duration::from_millis(20));
+    }
+    client.add(&books, &[(8, &["whale"])]);
+    host.kill();
+    let status = second.ended(PATIENCE).expect("it is refused");
+    assert!(!status.success() && said("another host has begun"), "{:?}", std::fs::read_to_string(&log));
+    let (_host, address) = deployment.begin(on_postgres(&deployment, "one"));
+    let mut client = deployment.connect(&address, "ada");
+    let books = client.create("books");
+    assert_eq!(client.search(&books, &["whale"]), [7, 8]);
 }

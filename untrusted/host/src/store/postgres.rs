@@ -80,7 +80,8 @@ impl Store for PostgresStore {
     async fn put(&self, entries: Blob) -> Result<(), StoreError> {
         let (entries, _) = entries.as_slice().as_chunks::<ENTRY_BYTES>();
         // Of two under one label the later.
-        let rows: BTreeMap<_, _> = entries.iter().filter_map(|entry| entry.split_first_chunk::<LABEL_BYTES>()).collect();
+        let rows: BTreeMap<_, _> =
+            entries.iter().filter_map(|entry| entry.split_first_chunk::<LABEL_BYTES>()).collect();
         let rows: Vec<_> = rows.into_iter().collect();
         let put = rows.chunks(STATEMENT_ROWS).map(|rows| async move {
             let (labels, sealed): (Vec<_>, Vec<_>) =

@@ -7,7 +7,7 @@ use super::super::StoreError;
 use super::super::patience::patiently;
 use super::tables::{self, SETTINGS, Statements};
 use std::error::Error as _;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -44,7 +44,11 @@ impl Trouble {
     fn is_passing(&self) -> bool {
         let Self::Said(error) = self else { return true };
         let Some(code) = error.code() else {
-            return error.is_closed() || error.source().is_some_and(|source| source.is::<io::Error>());
+            let of_system = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+            // The kinds of what cannot be read as PostgreSQL's.
+            let is_odd =
+                |error: &io::Error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData);
+            return error.is_closed() || of_system.is_some_and(|error| !is_odd(error));
         };
         // Connections; conflicts of transactions; what an operator does.
         let of_class = ["08", "40", "57"].iter().any(|class| code.code().starts_with(class));
@@ -106,10 +110,9 @@ impl Link {
                 "PostgreSQL: {schema:?} is no name of a schema: letters, digits and _, at most {NAME_BYTES_MAX}"
             )));
         }
-        // The driver's words for what is wrong have parts of it, the password's among them.
+        // The driver's words for what is wrong have parts of it, which may be the password's.
         let config = uri.parse::<Config>().map_err(|_| {
-            let expected =
-                "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for / and so on in the password";
+            let expected = "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for @ in the password";
             StoreError::Failed(format!("PostgreSQL: the address cannot be read; expected is {expected}"))
         })?;
         let link = Self { config, schema: schema.into(), patience, session: Mutex::default() };
