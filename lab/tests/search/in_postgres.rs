@@ -6,6 +6,7 @@ use arras_host::store::{Store, StoreError, conformance};
 use arras_lab::private_postgres::{Options, PrivatePostgres, SUPERUSER};
 use arras_protocol::Blob;
 use arras_protocol::iee::{BATCH_MAX, LABEL_BYTES, SEALED_BYTES, StateName};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long tests wait for a server that they take away for good, or have hang.
@@ -192,13 +193,17 @@ async fn a_place_is_waited_for() {
     };
     let before = refusals();
     asked(&postgres, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'search'");
-    let (put, ()) = tokio::join!(store.put(entries(9, 1)), async {
-        while refusals() == before {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        asked(&postgres, "ALTER ROLE search CONNECTION LIMIT 5");
+    let store = Arc::new(store);
+    let put = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.put(entries(9, 1)).await }
     });
-    put.unwrap();
+    while refusals() == before {
+        assert!(!put.is_finished(), "it did not wait");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    asked(&postgres, "ALTER ROLE search CONNECTION LIMIT 5");
+    put.await.unwrap().unwrap();
     assert!(store.get(labels(9)).await.unwrap() == [1; SEALED_BYTES].repeat(9));
 }
 

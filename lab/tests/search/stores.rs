@@ -303,7 +303,7 @@ fn a_host_on_postgres_finds_what_it_has_acknowledged() {
     }
 }
 
-/// A second host in one schema waits for the first, and is refused when that has ended.
+/// A second host in one schema waits for the first, and its enclave refuses what it finds when that has ended.
 #[test]
 fn another_hosts_schema_is_refused() {
     let postgres = PrivatePostgres::start().unwrap();
@@ -329,8 +329,8 @@ fn another_hosts_schema_is_refused() {
     }
     client.add(&books, &[(8, &["whale"])]);
     host.kill();
-    let status = second.ended(PATIENCE).expect("it is refused");
-    assert!(!status.success() && said("another host has begun"), "{:?}", std::fs::read_to_string(&log));
+    let status = second.ended(PATIENCE).expect("its enclave ends");
+    assert!(!status.success() && said("is not this enclave's"), "{:?}", std::fs::read_to_string(&log));
     let (_host, address) = deployment.begin(on_postgres(&deployment, "one"));
     let mut client = deployment.connect(&address, "ada");
     let books = client.create("books");
