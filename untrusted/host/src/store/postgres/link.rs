@@ -86,7 +86,7 @@ impl Drop for Carrier {
 }
 
 /// A connection that holds the schema.
-struct Session {
+struct Connection {
     client: Client,
     statements: Statements,
     carrier: Carrier,
@@ -98,7 +98,7 @@ pub(super) struct Link {
     schema: String,
     patience: Duration,
     /// None before the first and after one that has broken.
-    session: Mutex<Option<Arc<Session>>>,
+    connection: Mutex<Option<Arc<Connection>>>,
 }
 
 impl Link {
@@ -115,9 +115,9 @@ impl Link {
             let expected = "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for @ in the password";
             StoreError::Failed(format!("PostgreSQL: the address cannot be read; expected is {expected}"))
         })?;
-        let link = Self { config, schema: schema.into(), patience, session: Mutex::default() };
+        let link = Self { config, schema: schema.into(), patience, connection: Mutex::default() };
         let opened = in_time(patience, link.open(true)).await?;
-        *link.session.lock().await = Some(Arc::new(opened));
+        *link.connection.lock().await = Some(Arc::new(opened));
         Ok(link)
     }
 
@@ -136,23 +136,23 @@ impl Link {
         statement: impl Fn(&Statements) -> &Statement,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Vec<u8>>, Trouble> {
-        let session = self.session().await?;
+        let connection = self.connection().await?;
         let asked = in_time(self.patience, async {
-            let rows = session.client.query(statement(&session.statements), parameters).await?;
+            let rows = connection.client.query(statement(&connection.statements), parameters).await?;
             Ok(rows.first().map(|row| row.try_get(0)).transpose()?.flatten())
         });
         let asked = asked.await;
         if asked.is_err() {
-            self.give_up(&session).await;
+            self.give_up(&connection).await;
         }
         asked
     }
 
     /// The connection in use, a new one if there is none.
-    async fn session(&self) -> Result<Arc<Session>, Trouble> {
-        let mut held = self.session.lock().await;
-        if let Some(session) = &*held {
-            return Ok(Arc::clone(session));
+    async fn connection(&self) -> Result<Arc<Connection>, Trouble> {
+        let mut held = self.connection.lock().await;
+        if let Some(connection) = &*held {
+            return Ok(Arc::clone(connection));
         }
         let opened = Arc::new(in_time(self.patience, self.open(false)).await?);
         *held = Some(Arc::clone(&opened));
@@ -160,23 +160,23 @@ impl Link {
     }
 
     /// Ends a connection, with all that others wait for on it: they ask again.
-    async fn give_up(&self, session: &Arc<Session>) {
-        session.carrier.0.abort();
-        let mut held = self.session.lock().await;
-        held.take_if(|held| Arc::ptr_eq(held, session));
+    async fn give_up(&self, connection: &Arc<Connection>) {
+        connection.carrier.0.abort();
+        let mut held = self.connection.lock().await;
+        held.take_if(|held| Arc::ptr_eq(held, connection));
     }
 
-    async fn open(&self, is_first: bool) -> Result<Session, Trouble> {
-        let (client, connection) = self.config.connect(NoTls).await?;
+    async fn open(&self, is_first: bool) -> Result<Connection, Trouble> {
+        let (client, messages) = self.config.connect(NoTls).await?;
         // How it ends is said to who asks next.
-        let carrier = Carrier(tokio::spawn(async { drop(connection.await) }).abort_handle());
+        let carrier = Carrier(tokio::spawn(async { drop(messages.await) }).abort_handle());
         client.batch_execute(SETTINGS).await?;
         self.take(&client).await?;
         if is_first {
             tables::make(&client, &self.schema).await?;
         }
         let statements = Statements::prepare(&client, &self.schema).await?;
-        Ok(Session { client, statements, carrier })
+        Ok(Connection { client, statements, carrier })
     }
 
     /// Takes the lock on the schema for as long as the connection is there.
