@@ -303,6 +303,29 @@ fn a_host_on_postgres_finds_what_it_has_acknowledged() {
     }
 }
 
+/// Where two stores are named by the environment, and none by an option, none of them is taken.
+#[test]
+fn two_stores_by_the_environment_are_refused() {
+    let postgres = PrivatePostgres::start().unwrap();
+    let deployment = Deployment::new();
+    let host = || {
+        let mut host = deployment.host(&[]);
+        host.envs([
+            ("ARRAS_REDIS", "redis://127.0.0.1:1"),
+            ("ARRAS_POSTGRES", "postgres://127.0.0.1:1/none"),
+        ]);
+        host
+    };
+    let log = deployment.folder.path().join("log");
+    assert!(Process::try_start(host(), &log).is_none());
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("ARRAS_REDIS and ARRAS_POSTGRES are both set"), "{said}");
+    let mut named = host();
+    named.args(["--postgres", &postgres.uri("postgres")]);
+    drop(deployment.begin(named));
+    assert_eq!(asked(&postgres, "SELECT to_regclass('arras_search.iee_state') IS NOT NULL"), "t");
+}
+
 /// A second host in one schema waits for the first, and its enclave refuses what it finds when that has ended.
 #[test]
 fn another_hosts_schema_is_refused() {
