@@ -23,7 +23,7 @@ fn dev(arguments: PostgresDevArguments) -> Result<(), Failure> {
     let directory = std::path::absolute(&data_dir)?;
     let keyring = keyring(&directory)?;
     let postgres = Postgres::for_development(listen, upstream, schema, &directory);
-    proxy::runtime(proxy::Serves::PostgresAlone)?.block_on(async {
+    proxy::runtime()?.block_on(async {
         let stop = proxy::stop_signal()?;
         let listening =
             Listening::open(&postgres, default_connections_max(), default_memory(), Some(&keyring)).await?;

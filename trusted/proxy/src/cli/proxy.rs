@@ -48,7 +48,7 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     let schema = configuration.schema.as_deref().map(plan::read_schema).transpose()?.unwrap_or_default();
     let unlock = unlock::existing(configuration.keyring.key_file.clone())?;
     let keyring = Keyring::open(&configuration.keyring.path, unlock)?;
-    let runtime = runtime(Serves::Mongo)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let stop = stop_signal()?;
         let history = History::new(arguments.take_over);
@@ -74,7 +74,7 @@ fn alone(arguments: ProxyArguments, configuration: Option<Alone>) -> Result<(), 
         }
         None => None,
     };
-    runtime(Serves::PostgresAlone)?.block_on(async {
+    runtime()?.block_on(async {
         let stop = stop_signal()?;
         let connections_max = arguments.connections_max.unwrap_or(connections_max);
         let listening = Listening::open(&postgres, connections_max, memory, keyring.as_ref()).await?;
@@ -84,29 +84,17 @@ fn alone(arguments: ProxyArguments, configuration: Option<Alone>) -> Result<(), 
     })
 }
 
-/// What a proxy is in front of.
-#[derive(Clone, Copy)]
-pub(super) enum Serves {
-    /// `arras-server`, and PostgreSQL, too, where that is configured.
-    Mongo,
-    PostgresAlone,
-}
-
 /// Of a thread. A statement's tree is walked by recursion, and may be some thousand operators deep; what is not touched takes no memory.
 const STACK_BYTES: usize = 32 << 20;
 
 /// Threads for connections: half of the processors, since what keeps a processor busy has threads of its own. Fewer wake
-/// each other less often. In front of PostgreSQL alone, whose messages mostly pass, two where there are two: one would be
-/// all that a machine of two processors has for them. `TOKIO_WORKER_THREADS` says another number.
-pub(super) fn runtime(serves: Serves) -> io::Result<tokio::runtime::Runtime> {
+/// each other less often. `TOKIO_WORKER_THREADS` says another number.
+pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let least = match serves {
-            Serves::Mongo => 1,
-            Serves::PostgresAlone => processors.min(2),
-        };
-        builder.worker_threads((processors / 2).max(least));
+        builder.worker_threads(
+            std::thread::available_parallelism().map_or(1, |processors| processors.get() / 2).max(1),
+        );
     }
     builder.thread_stack_size(STACK_BYTES).enable_all().build()
 }
