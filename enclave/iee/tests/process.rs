@@ -188,13 +188,13 @@ fn its_sealing_key_is_made_once_and_is_its_owners() {
     assert!(!Process::start_in(folder).end().0);
 }
 
-/// Gramine's files, played by those of a folder: a sealing key, what was to be bound at another time, and a pipe as the quote, which is opened
+/// Gramine's files, played by those of a folder: a processor's sealing key, what was to be bound at another time, and a pipe as the quote, which is opened
 /// when both its ends are.
-fn gramine(key: [u8; 16]) -> TempDir {
+fn gramine(processor: u8) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |file: &str| folder.path().join(file);
     create_dir(at("keys")).unwrap();
-    write(at("keys/_sgx_mrenclave"), key).unwrap();
+    write(at("keys/_sgx_mrenclave"), [processor; 16]).unwrap();
     write(at("user_report_data"), [0xff; 64]).unwrap();
     assert!(Command::new("mkfifo").arg(at("quote")).status().unwrap().success());
     folder
@@ -217,8 +217,8 @@ fn under_gramine(folder: TempDir) -> Process {
 }
 
 /// One that has its quote and a certificate; what it reads the counter under.
-fn certified(key: [u8; 16], authority: &[u8]) -> (Process, AskId) {
-    let folder = gramine(key);
+fn certified(processor: u8, authority: &[u8]) -> (Process, AskId) {
+    let folder = gramine(processor);
     let asked = quoted(folder.path(), b"a quote");
     let mut process = under_gramine(folder);
     process.begin(authority);
@@ -230,7 +230,7 @@ fn certified(key: [u8; 16], authority: &[u8]) -> (Process, AskId) {
 
 #[test]
 fn under_gramine_it_asks_for_a_quote_of_what_it_has_written() {
-    let folder = gramine([7; 16]);
+    let folder = gramine(7);
     let asked = quoted(folder.path(), b"a quote");
     let (mut process, authority) = (under_gramine(folder), authority());
     process.begin(&authority);
@@ -250,15 +250,15 @@ fn under_gramine_it_asks_for_a_quote_of_what_it_has_written() {
 #[test]
 fn under_gramine_its_sealing_key_is_the_processor_s() {
     let authority = authority();
-    let (mut process, ask) = certified([7; 16], &authority);
+    let (mut process, ask) = certified(7, &authority);
     process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
     for _ in [StateName::Head, StateName::Log(1)] {
         let Outgoing::Load { ask, .. } = process.next() else { panic!() };
         process.send(&encode(&Incoming::Answer { ask, bytes: None }));
     }
     let Outgoing::Save { state, .. } = process.next() else { panic!() };
-    let mut again = |key: [u8; 16]| {
-        let (mut process, ask) = certified(key, &authority);
+    let again = |processor: u8| {
+        let (mut process, ask) = certified(processor, &authority);
         process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
         for bytes in [None, Some(state.clone())] {
             let Outgoing::Load { ask, .. } = process.next() else { panic!() };
@@ -266,16 +266,16 @@ fn under_gramine_its_sealing_key_is_the_processor_s() {
         }
         process
     };
-    let mut same = again([7; 16]);
+    let mut same = again(7);
     let Outgoing::Load { name: StateName::Log(2), .. } = same.next() else { panic!() };
     assert_eq!(same.code(), 0);
-    assert_eq!(again([8; 16]).code(), i32::from(Fault::StateAltered.code()));
+    assert_eq!(again(8).code(), i32::from(Fault::StateAltered.code()));
 }
 
 #[test]
 fn under_gramine_what_is_missing_has_its_name_and_ends_it() {
     let ended = |change: &dyn Fn(&Path)| {
-        let folder = gramine([7; 16]);
+        let folder = gramine(7);
         change(folder.path());
         let mut process = under_gramine(folder);
         // It may have ended before it hears of this.
@@ -298,7 +298,7 @@ fn under_gramine_what_is_missing_has_its_name_and_ends_it() {
 
 #[test]
 fn under_gramine_there_are_no_walls_to_leave_out() {
-    let folder = gramine([7; 16]);
+    let folder = gramine(7);
     let path = folder.path().to_owned();
     let (well, said) =
         Process::start_with(&[OsStr::new("--gramine"), path.as_ref(), OsStr::new("--debug")], folder).end();
