@@ -222,7 +222,8 @@ fn certified(processor: u8, authority: &[u8]) -> (Process, AskId) {
     let asked = quoted(folder.path(), b"a quote");
     let mut process = under_gramine(folder);
     process.begin(authority);
-    let Outgoing::Attest { .. } = process.next() else { panic!() };
+    let Outgoing::Attest { quote, .. } = process.next() else { panic!() };
+    assert_eq!(quote.as_slice(), b"a quote");
     asked.join().unwrap();
     let ask = process.certify();
     (process, ask)
@@ -238,8 +239,8 @@ fn under_gramine_it_asks_for_a_quote_of_what_it_has_written() {
     let Outgoing::Attest { public, binding: bound, debug: true, quote, .. } = process.next() else {
         panic!()
     };
-    assert_eq!(asked.join().unwrap(), [bound, [0; 32]].concat());
     assert_eq!(quote.as_slice(), b"a quote");
+    assert_eq!(asked.join().unwrap(), [bound, [0; 32]].concat());
     assert_eq!(bound, binding(public.as_slice(), &authority, "ada"));
     // Gramine has no call for them: it has the filters of who started it.
     assert_eq!(status(&process, "Seccomp_filters"), status_of(std::process::id(), "Seccomp_filters"));
@@ -291,9 +292,14 @@ fn under_gramine_what_is_missing_has_its_name_and_ends_it() {
     assert_eq!(ended(&|folder| std::fs::remove_dir_all(folder).unwrap()), Some(Fault::NoSealingKey));
     let short = |folder: &Path| write(folder.join("keys/_sgx_mrenclave"), [7; 15]).unwrap();
     assert_eq!(ended(&short), Some(Fault::NoSealingKey));
-    for file in ["user_report_data", "quote"] {
-        assert_eq!(ended(&|folder| remove_file(folder.join(file)).unwrap()), Some(Fault::NoQuote), "{file}");
-    }
+    let without = |file: &str| ended(&|folder| remove_file(folder.join(file)).unwrap());
+    assert_eq!(without("quote"), Some(Fault::NoQuote));
+    // Nor does it make a file: what would be a quote is offered.
+    let nowhere = |folder: &Path| {
+        remove_file(folder.join("user_report_data")).unwrap();
+        drop(quoted(folder, b"a quote"));
+    };
+    assert_eq!(ended(&nowhere), Some(Fault::NoQuote));
 }
 
 #[test]
