@@ -357,6 +357,11 @@ mod tests {
             let labels = Blob(vec![1; length]);
             assert!(Outgoing::decode(&encode(&Outgoing::Get { ask, labels })).is_err(), "{length}");
         }
+        for (bytes, fits) in [(QUOTE_BYTES_MAX, true), (QUOTE_BYTES_MAX + 1, false)] {
+            let (public, quote) = (Blob::default(), Blob(vec![1; bytes]));
+            let attest = Outgoing::Attest { public, binding: [1; 32], debug: true, version: 1, quote };
+            assert_eq!(Outgoing::decode(&encode(&attest)).is_ok(), fits, "{bytes}");
+        }
         let long = "a".repeat(IDENTITY_BYTES_MAX + 1);
         let launch = Incoming::Launch { memory_bytes: 1, administrator: long, authority: Blob::default() };
         assert!(Incoming::decode(&encode(&launch)).is_err());
