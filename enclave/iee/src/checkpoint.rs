@@ -105,10 +105,8 @@ impl Writer<'_> {
         let collections = self.enclave.core().state.collections.len();
         for (number, segment) in (0..collections).flat_map(|number| (0..SEGMENTS).map(move |at| (number, at)))
         {
-            let (records, number) = (&mut self.records, number as u8);
-            records.extend(
-                self.enclave.core().state.collections[usize::from(number)].table.records(segment, number),
-            );
+            self.records
+                .extend(self.enclave.core().state.collections[number].table.records(segment, number as u8));
             self.save_records(false).await;
         }
     }

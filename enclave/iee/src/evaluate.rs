@@ -53,20 +53,12 @@ impl Evaluation {
             Step::Phrase(words) => self.phrase(ground, words)?,
             Step::All => ground.snapshot.clone(),
             Step::Not => {
-                let mut set = self.operand();
-                set.toggle_range(..);
-                set.intersect_with(&ground.snapshot);
+                let mut set = ground.snapshot.clone();
+                set.difference_with(&self.operand());
                 set
             }
-            Step::And | Step::Or => {
-                let (second, mut first) = (self.operand(), self.operand());
-                if *step == Step::And {
-                    first.intersect_with(&second)
-                } else {
-                    first.union_with(&second)
-                }
-                first
-            }
+            Step::And => &self.operand() & &self.operand(),
+            Step::Or => &self.operand() | &self.operand(),
         };
         self.waiting.push(set);
         Ok(())

@@ -5,6 +5,7 @@
 //! need not be able to read either. Once it has the key the process gives up what it does not need (the module `walls`).
 #![forbid(unsafe_code)]
 
+mod gramine;
 mod walls;
 
 use arras_iee::{Channels, Fault, Iee};
@@ -18,6 +19,9 @@ use std::process::ExitCode;
 
 /// What leaves out the walls: for debuggers. The enclave's evidence says so, and clients refuse it unless their policy allows that.
 const DEBUG: &str = "--debug";
+
+/// What comes before the folder with Gramine's files, where the program runs in SGX: `/dev/attestation`.
+const GRAMINE: &str = "--gramine";
 
 /// What comes before the name of the file with the sealing key.
 const SEALING: &str = "--sealing-key";
@@ -42,15 +46,25 @@ fn sealing_key(path: &Path) -> io::Result<Key> {
     Ok(Key::take_from(&mut material))
 }
 
-fn run(sealing: &Path, debug: bool) -> io::Result<()> {
-    let key = sealing_key(sealing);
-    let key = key.map_err(|error| io::Error::other(format!("{}: {error}", sealing.display())))?;
+/// An ordinary process, behind its walls.
+fn process(file: &Path, debug: bool) -> io::Result<()> {
+    eprintln!(
+        "Warning: this enclave is an ordinary process, its sealing key a file: nothing is protected from who has this machine."
+    );
+    let key = sealing_key(file).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
     if debug {
         eprintln!("Warning: the enclave runs without its walls.");
     } else {
         walls::build()?;
     }
-    arras_iee::serve(Iee::new(key, Channels::Attested { debug }))
+    arras_iee::serve(Iee::new(key, Channels::Attested { debug }), |_| Ok(Vec::new()))
+}
+
+/// In SGX, under Gramine, which has no walls to build: so what is not the processor's own evidence does not vouch for it.
+fn enclave(folder: &Path) -> io::Result<()> {
+    let key = gramine::sealing_key(folder).map_err(|_| io::Error::other(Fault::NoSealingKey))?;
+    let iee = Iee::new(key, Channels::Attested { debug: true });
+    arras_iee::serve(iee, |binding| gramine::quote(folder, binding).map_err(|_| Fault::NoQuote))
 }
 
 fn main() -> ExitCode {
@@ -58,15 +72,16 @@ fn main() -> ExitCode {
     let given = arguments.len();
     arguments.retain(|argument| argument != DEBUG);
     let debug = arguments.len() < given;
-    if arguments.len() != 2 || arguments[0] != SEALING {
-        eprintln!("Expected are {SEALING} FILE and, if need be, {DEBUG} (no walls).");
-        return ExitCode::FAILURE;
-    }
-    eprintln!(
-        "Warning: this enclave is an ordinary process, its sealing key a file: nothing is protected from who has this machine."
-    );
-    let Err(error) = run(Path::new(&arguments[1]), debug) else { return ExitCode::SUCCESS };
-    eprintln!("The enclave ends: {error}.");
+    let said = |error: &io::Error| eprintln!("The enclave ends: {error}.");
+    let ended = match &arguments[..] {
+        [option, file] if option == SEALING => process(Path::new(file), debug).inspect_err(said),
+        [option, folder] if option == GRAMINE && !debug => enclave(Path::new(folder)),
+        _ => {
+            eprintln!("Expected are {SEALING} FILE, without walls {DEBUG} too, or in SGX {GRAMINE} FOLDER.");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Err(error) = ended else { return ExitCode::SUCCESS };
     let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>());
     fault.map_or(ExitCode::FAILURE, |fault| ExitCode::from(fault.code()))
 }

@@ -85,12 +85,6 @@ pub struct Iee {
     has_ended: bool,
 }
 
-impl std::fmt::Debug for Iee {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Iee(..)")
-    }
-}
-
 impl Drop for Iee {
     fn drop(&mut self) {
         // They have the enclave in their hands, and its keys.
@@ -231,7 +225,8 @@ impl Core {
         let mut hash = [0; 32];
         if let Channels::Attested { debug } = self.channels {
             let (identity, public, binding) = Identity::new(authority, &administrator)?;
-            self.tasks.out.push(Outgoing::Attest { public, binding, debug, version: SECURITY_VERSION });
+            let (version, quote) = (SECURITY_VERSION, Blob::default());
+            self.tasks.out.push(Outgoing::Attest { public, binding, debug, version, quote });
             self.identity = Some(identity);
             hash = sha256(&[authority]);
         }

@@ -2,13 +2,23 @@
 #![allow(clippy::unwrap_used)]
 
 use arras_protocol::codec::encode;
-use arras_protocol::iee::{AskId, FRAME_BYTES_MAX, Incoming, Outgoing, StateName, counter_value};
+use arras_protocol::iee::{AskId, FRAME_BYTES_MAX, Fault, Incoming, Outgoing, StateName, counter_value};
+use arras_schemes::bisen::channel::binding;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use std::fs::{Permissions, metadata, read, set_permissions, write};
+use std::ffi::OsStr;
+use std::fs::{File, Permissions, create_dir, metadata, read, remove_file, set_permissions, write};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::{JoinHandle, spawn};
 use tempfile::TempDir;
+
+fn authority() -> Vec<u8> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+}
 
 struct Process {
     child: Child,
@@ -21,8 +31,13 @@ impl Process {
     }
 
     fn start_in(folder: TempDir) -> Self {
+        let key = folder.path().join("key");
+        Self::start_with(&[OsStr::new("--sealing-key"), key.as_ref()], folder)
+    }
+
+    fn start_with(arguments: &[&OsStr], folder: TempDir) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_arras-enclave"));
-        command.arg("--sealing-key").arg(folder.path().join("key"));
+        command.args(arguments);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: piped.spawn().unwrap(), folder }
     }
@@ -45,21 +60,37 @@ impl Process {
 
     /// Launches it and gives it a certificate; what it reads the counter under.
     fn launch(&mut self) -> AskId {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec().into();
+        self.begin(&authority());
+        let Outgoing::Attest { debug: false, quote, .. } = self.next() else { panic!() };
+        assert!(quote.is_empty(), "a process has no quote");
+        self.certify()
+    }
+
+    /// Launches it.
+    fn begin(&mut self, authority: &[u8]) {
         self.send(&encode(&Incoming::Launch {
             memory_bytes: 32 << 20,
             administrator: "ada".into(),
-            authority,
+            authority: authority.to_vec().into(),
         }));
-        let Outgoing::Attest { debug: false, .. } = self.next() else { panic!() };
+    }
+
+    /// Gives it a certificate; what it reads the counter under.
+    fn certify(&mut self) -> AskId {
         self.send(&encode(&Incoming::Certificate(vec![1; 300].into())));
         let Outgoing::ReadCounter(ask) = self.next() else { panic!() };
         ask
     }
 
-    /// Ends its input: whether it ends well, and what it said.
+    /// Ends its input: the code that it ends with, without a word.
+    fn code(mut self) -> i32 {
+        drop(self.child.stdin.take());
+        let ended = self.child.wait_with_output().unwrap();
+        assert_eq!((ended.stdout, ended.stderr), (Vec::new(), Vec::new()));
+        ended.status.code().unwrap()
+    }
+
+    /// The same: whether it ends well, and what it said.
     fn end(mut self) -> (bool, String) {
         drop(self.child.stdin.take());
         let ended = self.child.wait_with_output().unwrap();
@@ -88,7 +119,11 @@ fn it_starts_says_so_and_ends_with_its_input() {
 
 /// What of its status the operating system shows.
 fn status(process: &Process, of: &str) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
+    status_of(process.child.id(), of)
+}
+
+fn status_of(process: u32, of: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap();
     line.trim_start_matches(':').trim().to_owned()
 }
@@ -151,4 +186,127 @@ fn its_sealing_key_is_made_once_and_is_its_owners() {
     write(folder.path().join("key"), "short").unwrap();
     set_permissions(folder.path().join("key"), Permissions::from_mode(0o600)).unwrap();
     assert!(!Process::start_in(folder).end().0);
+}
+
+/// Gramine's files, played by those of a folder: a processor's sealing key, what was to be bound at another time, and a pipe as the quote, which is opened
+/// when both its ends are.
+fn gramine(processor: u8) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |file: &str| folder.path().join(file);
+    create_dir(at("keys")).unwrap();
+    write(at("keys/_sgx_mrenclave"), [processor; 16]).unwrap();
+    write(at("user_report_data"), [0xff; 64]).unwrap();
+    assert!(Command::new("mkfifo").arg(at("quote")).status().unwrap().success());
+    folder
+}
+
+/// Gives one quote, once it is asked for; what was to be bound then.
+fn quoted(folder: &Path, quote: &'static [u8]) -> JoinHandle<Vec<u8>> {
+    let [pipe, data] = ["quote", "user_report_data"].map(|file| folder.join(file));
+    spawn(move || {
+        let mut pipe = File::options().write(true).open(pipe).unwrap();
+        let data = read(data).unwrap();
+        pipe.write_all(quote).unwrap();
+        data
+    })
+}
+
+fn under_gramine(folder: TempDir) -> Process {
+    let path = folder.path().to_owned();
+    Process::start_with(&[OsStr::new("--gramine"), path.as_ref()], folder)
+}
+
+/// One that has its quote and a certificate; what it reads the counter under.
+fn certified(processor: u8, authority: &[u8]) -> (Process, AskId) {
+    let folder = gramine(processor);
+    let asked = quoted(folder.path(), b"a quote");
+    let mut process = under_gramine(folder);
+    process.begin(authority);
+    let Outgoing::Attest { quote, .. } = process.next() else { panic!() };
+    assert_eq!(quote.as_slice(), b"a quote");
+    asked.join().unwrap();
+    let ask = process.certify();
+    (process, ask)
+}
+
+#[test]
+fn under_gramine_it_asks_for_a_quote_of_what_it_has_written() {
+    let folder = gramine(7);
+    let asked = quoted(folder.path(), b"a quote");
+    let (mut process, authority) = (under_gramine(folder), authority());
+    process.begin(&authority);
+    // It has no walls, which nobody else's evidence may leave unsaid.
+    let Outgoing::Attest { public, binding: bound, debug: true, quote, .. } = process.next() else {
+        panic!()
+    };
+    assert_eq!(quote.as_slice(), b"a quote");
+    assert_eq!(asked.join().unwrap(), [bound, [0; 32]].concat());
+    assert_eq!(bound, binding(public.as_slice(), &authority, "ada"));
+    // Gramine has no call for them: it has the filters of who started it.
+    assert_eq!(status(&process, "Seccomp_filters"), status_of(std::process::id(), "Seccomp_filters"));
+    process.certify();
+    assert_eq!(process.code(), 0);
+}
+
+#[test]
+fn under_gramine_its_sealing_key_is_the_processor_s() {
+    let authority = authority();
+    let (mut process, ask) = certified(7, &authority);
+    process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
+    for _ in [StateName::Head, StateName::Log(1)] {
+        let Outgoing::Load { ask, .. } = process.next() else { panic!() };
+        process.send(&encode(&Incoming::Answer { ask, bytes: None }));
+    }
+    let Outgoing::Save { state, .. } = process.next() else { panic!() };
+    let again = |processor: u8| {
+        let (mut process, ask) = certified(processor, &authority);
+        process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
+        for bytes in [None, Some(state.clone())] {
+            let Outgoing::Load { ask, .. } = process.next() else { panic!() };
+            process.send(&encode(&Incoming::Answer { ask, bytes }));
+        }
+        process
+    };
+    let mut same = again(7);
+    let Outgoing::Load { name: StateName::Log(2), .. } = same.next() else { panic!() };
+    assert_eq!(same.code(), 0);
+    assert_eq!(again(8).code(), i32::from(Fault::StateAltered.code()));
+}
+
+#[test]
+fn under_gramine_what_is_missing_has_its_name_and_ends_it() {
+    let ended = |change: &dyn Fn(&Path)| {
+        let folder = gramine(7);
+        change(folder.path());
+        let mut process = under_gramine(folder);
+        // It may have ended before it hears of this.
+        let launch = encode(&Incoming::Launch {
+            memory_bytes: 32 << 20,
+            administrator: "ada".into(),
+            authority: authority().into(),
+        });
+        let input = process.child.stdin.as_mut().unwrap();
+        let _ = input.write_all(&[&(launch.len() as u32).to_le_bytes()[..], &launch].concat());
+        Fault::of_code(process.code())
+    };
+    assert_eq!(ended(&|folder| std::fs::remove_dir_all(folder).unwrap()), Some(Fault::NoSealingKey));
+    let short = |folder: &Path| write(folder.join("keys/_sgx_mrenclave"), [7; 15]).unwrap();
+    assert_eq!(ended(&short), Some(Fault::NoSealingKey));
+    let without = |file: &str| ended(&|folder| remove_file(folder.join(file)).unwrap());
+    assert_eq!(without("quote"), Some(Fault::NoQuote));
+    // Nor does it make a file: what would be a quote is offered.
+    let nowhere = |folder: &Path| {
+        remove_file(folder.join("user_report_data")).unwrap();
+        drop(quoted(folder, b"a quote"));
+    };
+    assert_eq!(ended(&nowhere), Some(Fault::NoQuote));
+}
+
+#[test]
+fn under_gramine_there_are_no_walls_to_leave_out() {
+    let folder = gramine(7);
+    let path = folder.path().to_owned();
+    let (well, said) =
+        Process::start_with(&[OsStr::new("--gramine"), path.as_ref(), OsStr::new("--debug")], folder).end();
+    assert!(!well && said.starts_with("Expected"), "{said}");
 }

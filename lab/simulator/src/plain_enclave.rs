@@ -18,7 +18,7 @@ fn run(sealing: &Path) -> io::Result<()> {
     }
     let mut material = <[u8; Key::BYTES]>::try_from(std::fs::read(sealing)?)
         .map_err(|_| io::Error::other(format!("{}: no key", sealing.display())))?;
-    serve(Iee::new(Key::take_from(&mut material), channels()))
+    serve(Iee::new(Key::take_from(&mut material), channels()), |_| Ok(Vec::new()))
 }
 
 fn main() -> ExitCode {

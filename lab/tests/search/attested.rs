@@ -69,7 +69,7 @@ fn a_client_of_another_authority_is_refused_and_refuses() {
     deployment.connect(&address, "ada").create("books");
 }
 
-fn refusal(address: &str, deployment: &Deployment, policy: ReleasePolicy) -> Refusal {
+pub(crate) fn refusal(address: &str, deployment: &Deployment, policy: ReleasePolicy) -> Refusal {
     match Client::open(address, &deployment.client("ada", policy).0) {
         Err(OpenError::Channel(ChannelError::Refused(refusal))) => refusal,
         Err(other) => panic!("{other}"),

@@ -9,6 +9,7 @@ mod deployment;
 #[path = "../processes/dice.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod dice;
+mod gramine;
 mod hosted;
 mod in_postgres;
 #[path = "../processes/process.rs"]

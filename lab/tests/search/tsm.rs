@@ -146,7 +146,7 @@ fn a_quote_of_tdx_comes_to_a_client_that_accepts_it() {
 #[test]
 fn a_binding_is_written_as_clients_look_for_it() {
     for kernel in [sev_snp(), tdx()] {
-        let question = Question { binding: [5; 32], debug: false, version: 1 };
+        let question = Question { binding: [5; 32], debug: false, version: 1, quote: Vec::new() };
         let reports = TsmReports::new(kernel.clone(), Brought::default());
         let refused = reports.attest(&question).unwrap_err();
         assert!(refused.to_string().contains("does not hold"), "{refused}");

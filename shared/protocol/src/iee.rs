@@ -71,6 +71,9 @@ pub const HANDSHAKE_BYTES: usize = 64 * 1024;
 /// Longest certificate of the enclave, in bytes of DER.
 pub const CERTIFICATE_BYTES_MAX: usize = EVIDENCE_BYTES_MAX + 1024;
 
+/// Longest quote of the enclave's own: as long as Gramine makes room for.
+pub const QUOTE_BYTES_MAX: usize = 8 * 1024;
+
 /// Number of a connection: chosen by the host, greater than those of all connections before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnectionId(pub u64);
@@ -232,6 +235,9 @@ pub enum Outgoing {
         debug: bool,
         /// Its security version: rises with each release that mends a flaw.
         version: u32,
+        /// The enclave's own quote of that, report data of the binding and zeros, where it runs in SGX under Gramine: at most
+        /// [`QUOTE_BYTES_MAX`]. Empty elsewhere.
+        quote: Blob,
     },
     /// There is more to compute: to be answered by [`Incoming::Again`] once nothing else waits. So a long search lets
     /// others go between.
@@ -280,8 +286,8 @@ impl Outgoing {
             | Self::Forget { .. }
             | Self::ReadCounter(_)
             | Self::RaiseCounter { .. }
-            | Self::Attest { .. }
             | Self::Again => true,
+            Self::Attest { quote, .. } => quote.len() <= QUOTE_BYTES_MAX,
         };
         if fits { Ok(message) } else { Err(DecodeError("message of the enclave")) }
     }
@@ -350,6 +356,11 @@ mod tests {
         for length in [LABEL_BYTES + 1, labels_bytes(BATCH_MAX + 1)] {
             let labels = Blob(vec![1; length]);
             assert!(Outgoing::decode(&encode(&Outgoing::Get { ask, labels })).is_err(), "{length}");
+        }
+        for (bytes, fits) in [(QUOTE_BYTES_MAX, true), (QUOTE_BYTES_MAX + 1, false)] {
+            let (public, quote) = (Blob::default(), Blob(vec![1; bytes]));
+            let attest = Outgoing::Attest { public, binding: [1; 32], debug: true, version: 1, quote };
+            assert_eq!(Outgoing::decode(&encode(&attest)).is_ok(), fits, "{bytes}");
         }
         let long = "a".repeat(IDENTITY_BYTES_MAX + 1);
         let launch = Incoming::Launch { memory_bytes: 1, administrator: long, authority: Blob::default() };

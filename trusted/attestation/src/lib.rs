@@ -8,7 +8,7 @@
 //!
 //! *Backends.* `process`: the host measures the program and signs with a development root. It protects against nobody who has the
 //! host's machine. [`dcap`]: quotes of Intel's SGX and TDX. [`sev_snp`]: reports of AMD's SEV-SNP. [`tpm`]: quotes of a TPM 2.0. These
-//! are verified here, on samples of real platforms; `arras-host` makes them, those of SGX apart.
+//! are verified here, on samples of real platforms; `arras-host` makes them, but for those of SGX, which the enclave makes.
 #![forbid(unsafe_code)]
 
 pub mod authority;

@@ -39,6 +39,7 @@ use settings::Settings;
 use std::collections::BTreeSet;
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -148,6 +149,11 @@ struct BothWays {
     state: Mutex<State>,
     /// Told when the pipeline has become shorter and somebody waits for that.
     shorter: Notify,
+    /// Of what the client was sent nothing is missing: no message was written in part, and none is to be written.
+    whole: AtomicBool,
+    /// Told when nothing is missing any more, and somebody waits for that.
+    written: Notify,
+    awaited: AtomicBool,
 }
 
 impl BothWays {
@@ -171,7 +177,13 @@ impl BothWays {
             fatal: false,
             waiting: false,
         };
-        Self { state: Mutex::new(state), shorter: Notify::new() }
+        Self {
+            state: Mutex::new(state),
+            shorter: Notify::new(),
+            whole: AtomicBool::new(true),
+            written: Notify::new(),
+            awaited: AtomicBool::new(false),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -183,6 +195,31 @@ impl BothWays {
     fn tell_waiting(&self, state: &mut State) {
         if std::mem::take(&mut state.waiting) {
             self.shorter.notify_waiters();
+        }
+    }
+
+    /// Something is to be written to the client.
+    fn writes(&self) {
+        self.whole.store(false, Ordering::Relaxed);
+    }
+
+    /// It is written, and ends with a message or not.
+    fn written(&self, whole: bool) {
+        self.whole.store(whole, Ordering::Relaxed);
+        if whole && self.awaited.load(Ordering::Relaxed) {
+            self.written.notify_waiters();
+        }
+    }
+
+    /// Waits until nothing is unanswered, and the client has the answers.
+    async fn idle(&self) {
+        self.awaited.store(true, Ordering::Relaxed);
+        loop {
+            self.at_most(0).await;
+            if self.whole.load(Ordering::Relaxed) {
+                return;
+            }
+            self.written.notified().await;
         }
     }
 
@@ -224,18 +261,17 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
     let (from_database, mut to_database) = ends.database.split();
     let shared = BothWays::new(&ends.beginning);
     drop(ends.beginning);
-    let mut whole = true;
     let end = {
         // What hardly ever comes is heard even where rows without end take all of the task's budget.
         let stopped = pin!(unconstrained(stopped(&shared, &mut stop)));
         match around.rewriting {
             None => {
-                let answers = pin!(answers::pass(&shared, from_database, &mut to_client, &mut whole));
+                let answers = pin!(answers::pass(&shared, from_database, &mut to_client));
                 let requests = pin!(requests::pass(&shared, from_client, &mut to_database));
                 first_of([answers as Part<'_, End>, requests, stopped]).await
             }
             Some(rewriting) => {
-                let answers = opened::pass(&shared, rewriting, from_database, &mut to_client, &mut whole);
+                let answers = opened::pass(&shared, rewriting, from_database, &mut to_client);
                 let ways = (rewriting, around.behind());
                 let requests = rewritten::pass(&shared, ways, from_client, &mut to_database);
                 let (answers, requests, set_back) =
@@ -244,7 +280,7 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
             }
         }
     };
-    if let (Some(farewell), true) = (farewell(&end), whole) {
+    if let (Some(farewell), true) = (farewell(&end), shared.whole.load(Ordering::Relaxed)) {
         let mut out = Vec::new();
         replies::error(&mut out, &farewell, Severity::Fatal);
         // One that does not read is not waited for.
@@ -263,13 +299,13 @@ async fn set_back(rewriting: &Rewriting) -> End {
     }
 }
 
-/// Completes when the proxy stops and no statement is under way.
+/// Completes when the proxy stops, no statement is under way, and the client has what it was told.
 async fn stopped(shared: &BothWays, stop: &mut watch::Receiver<bool>) -> End {
     if stop.wait_for(|stop| *stop).await.is_err() {
         // Nobody is left to say so.
         std::future::pending::<()>().await;
     }
-    shared.at_most(0).await;
+    shared.idle().await;
     End::Stopped
 }
 

@@ -3,7 +3,7 @@
 use crate::enclave::Measurement;
 use crate::hexadecimal;
 use arras_protocol::codec::encode;
-use arras_protocol::evidence::{Evidence, Statement};
+use arras_protocol::evidence::{EVIDENCE_BYTES_MAX, Evidence, Statement};
 use arras_storage::private;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -21,6 +21,27 @@ pub struct Question {
     pub debug: bool,
     /// Its security version.
     pub version: u32,
+    /// The enclave's own quote of the binding, where it runs in SGX; else nothing.
+    pub quote: Vec<u8>,
+}
+
+/// Bytes of report data, which quotes and reports take over as they are.
+pub(crate) const DATA_BYTES: usize = 64;
+
+/// Report data that bind something: zeros behind it.
+pub(crate) fn report_data(binding: &[u8; 32]) -> [u8; DATA_BYTES] {
+    let mut data = [0; DATA_BYTES];
+    data.iter_mut().zip(binding).for_each(|(to, from)| *to = *from);
+    data
+}
+
+/// Evidence, if clients read so much.
+///
+/// # Errors
+/// Its bytes.
+pub(crate) fn fits(evidence: Evidence) -> Result<Evidence, usize> {
+    let bytes = encode(&evidence).len();
+    if bytes > EVIDENCE_BYTES_MAX { Err(bytes) } else { Ok(evidence) }
 }
 
 /// Who vouches for enclaves on this machine.
@@ -73,7 +94,7 @@ fn make(path: &Path) -> io::Result<Vec<u8>> {
 
 impl Attester for DevelopmentRoot {
     fn attest(&self, question: &Question) -> io::Result<Evidence> {
-        let Question { binding, debug, version } = *question;
+        let Question { binding, debug, version, .. } = *question;
         let made =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?.as_secs();
         let statement = encode(&Statement { measurement: self.measurement, binding, made, debug, version });
@@ -88,7 +109,7 @@ pub struct NoAttester;
 impl Attester for NoAttester {
     fn attest(&self, _question: &Question) -> io::Result<Evidence> {
         Err(io::Error::other(
-            "the enclave asks for evidence, and the host was given none of --development-root, --tpm-key and --tsm",
+            "the enclave asks for evidence, and the host was given none of --development-root, --tpm-key, --tsm and --gramine",
         ))
     }
 }
@@ -103,7 +124,7 @@ mod tests {
     fn a_root_is_made_once_and_signs_what_it_measured() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("development-root");
-        let question = Question { binding: [5; 32], debug: true, version: 7 };
+        let question = Question { binding: [5; 32], debug: true, version: 7, quote: Vec::new() };
         let evidence = DevelopmentRoot::open(&path, [1; 32]).unwrap().attest(&question).unwrap();
         let Evidence::Process { statement, signature } = evidence else { panic!("{evidence:?}") };
         let again = DevelopmentRoot::open(&path, [1; 32]).unwrap();

@@ -75,14 +75,47 @@ pub fn written(measurement: &Measurement) -> String {
     hexadecimal::written(measurement)
 }
 
+/// What starts an enclave's program.
+#[derive(Clone, Copy, Debug)]
+pub enum Loader<'a> {
+    /// The operating system, with these arguments.
+    System(&'a [OsString]),
+    /// Gramine, in SGX: this is `gramine-sgx`. Beside the program are its signed manifest (`.manifest.sgx`), which has its arguments, and
+    /// the signature (`.sig`).
+    Gramine(&'a Path),
+}
+
+impl Loader<'_> {
+    /// The command that starts a program.
+    ///
+    /// # Errors
+    /// There is no folder to start from.
+    fn command(self, program: &Path) -> io::Result<Command> {
+        match self {
+            Self::System(arguments) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                Ok(command)
+            }
+            Self::Gramine(loader) => {
+                let program = std::path::absolute(program)?;
+                let mut command = Command::new(std::path::absolute(loader)?);
+                // The manifest names files as they lie beside it.
+                command.args(program.file_name()).current_dir(program.parent().unwrap_or(Path::new("/")));
+                Ok(command)
+            }
+        }
+    }
+}
+
 impl Enclave {
-    /// Starts a program with arguments, if it is the one that is expected.
+    /// Has a program started, if it is the one that is expected.
     ///
     /// # Errors
     /// [`EnclaveError::Program`], [`EnclaveError::Measurement`].
     pub fn start(
         program: &Path,
-        arguments: &[OsString],
+        loader: Loader<'_>,
         expected: Option<&Measurement>,
     ) -> Result<Self, EnclaveError> {
         let found = measure(program)?;
@@ -90,9 +123,10 @@ impl Enclave {
             let (found, expected) = (written(&found), written(expected));
             return Err(EnclaveError::Measurement { path: program.display().to_string(), found, expected });
         }
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn().map_err(|what| at(program, what))?;
+        let mut command = loader.command(program).map_err(|what| at(program, what))?;
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let started = if let Loader::Gramine(loader) = loader { loader } else { program };
+        let mut process = command.spawn().map_err(|what| at(started, what))?;
         let streams = process.stdin.take().zip(process.stdout.take());
         let (input, output) = streams.ok_or_else(|| at(program, io::ErrorKind::BrokenPipe.into()))?;
         let input = ToEnclave(BufWriter::with_capacity(1 << 16, input));
@@ -172,7 +206,7 @@ mod tests {
     async fn another_program_than_the_expected_is_not_started() {
         let program = Path::new("/bin/true");
         let measured = measure(program).unwrap();
-        let start = |program, expected| Enclave::start(Path::new(program), &[], expected);
+        let start = |program, expected| Enclave::start(Path::new(program), Loader::System(&[]), expected);
         assert!(start("/bin/true", Some(&measured)).is_ok());
         let other = start("/bin/true", Some(&[0; 32])).err().unwrap();
         assert!(other.to_string().contains(&written(&measured)), "{other}");

@@ -141,6 +141,10 @@ pub async fn serve<S: Store, C: Counter>(
     };
     match served {
         Err(HostError::Enclave(EnclaveError::Ended)) => Err(ended(process).await.into()),
+        // It has ended before it was told anything.
+        Err(HostError::Enclave(EnclaveError::Link(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(ended(process).await.into())
+        }
         served => served,
     }
 }
@@ -322,8 +326,8 @@ impl<S: Store, C: Counter> Moving<S, C> {
             Outgoing::RaiseCounter { ask, from, to } => {
                 self.count(ask, move |counter| counter.raise(from, to))
             }
-            Outgoing::Attest { public, binding, debug, version } => {
-                let question = Question { binding, debug, version };
+            Outgoing::Attest { public, binding, debug, version, quote } => {
+                let question = Question { binding, debug, version, quote: quote.0 };
                 let attester = Arc::clone(&self.attester);
                 self.doing.spawn(attest(
                     attester,
@@ -363,10 +367,15 @@ impl<S: Store, C: Counter> Moving<S, C> {
 }
 
 #[cfg(test)]
-#[allow(clippy::panic)]
+#[allow(clippy::panic, clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::counter::MemoryCounter;
+    use crate::enclave::Loader;
+    use crate::store::MemoryStore;
     use arras_protocol::evidence::Evidence;
+    use arras_protocol::iee::Fault;
+    use std::path::Path;
 
     struct Vouching;
 
@@ -376,11 +385,34 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn an_enclave_that_ends_before_it_is_told_anything_is_heard_why() {
+        let code = Fault::NoSealingKey.code();
+        let arguments = ["-c".into(), format!("exit {code}").into()];
+        let mut enclave = Enclave::start(Path::new("/bin/sh"), Loader::System(&arguments), None).unwrap();
+        enclave.process.wait().await.unwrap();
+        let launch = Launch {
+            memory_bytes: 32 << 20,
+            administrator: "ada".into(),
+            authority: Vec::new(),
+            attester: Arc::new(Vouching),
+        };
+        let kept = Keeping {
+            store: MemoryStore::default(),
+            counter: MemoryCounter::default(),
+            seen: Arc::default(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let served = serve(enclave, launch, kept, listener, Limits::default(), std::future::pending()).await;
+        let Err(HostError::Enclave(EnclaveError::Fault(fault))) = served else { panic!("{served:?}") };
+        assert_eq!(fault, Fault::NoSealingKey);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn evidence_is_renewed_by_the_clock_that_tells_its_age() {
         let ((answers, mut answered), (failures, _failed)) =
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let question = Question { binding: [0; 32], debug: false, version: 1 };
+        let question = Question { binding: [0; 32], debug: false, version: 1, quote: Vec::new() };
         let begun = tokio::time::Instant::now();
         let asleep = Arc::new(AtomicU64::new(0));
         let slept = Arc::clone(&asleep);

@@ -13,11 +13,15 @@
 #[cfg(feature = "process")]
 pub mod attestation;
 #[cfg(feature = "process")]
+pub mod brought;
+#[cfg(feature = "process")]
 mod certificate;
 #[cfg(feature = "process")]
 pub mod counter;
 #[cfg(feature = "process")]
 pub mod enclave;
+#[cfg(feature = "process")]
+pub mod gramine;
 #[cfg(feature = "process")]
 pub mod host;
 #[cfg(feature = "process")]

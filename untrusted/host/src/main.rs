@@ -4,7 +4,8 @@
 
 use arras_host::attestation::{Attester, DevelopmentRoot, NoAttester};
 use arras_host::counter::{Counter, FileCounter, MemoryCounter};
-use arras_host::enclave::{Enclave, EnclaveError, Measurement, measure, written};
+use arras_host::enclave::{Enclave, EnclaveError, Loader, Measurement, measure, written};
+use arras_host::gramine::GramineQuotes;
 use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
 use arras_host::seen::Seen;
 #[cfg(feature = "cassandra")]
@@ -47,8 +48,8 @@ struct Arguments {
     /// SHA-256 of the program that is to run, in hexadecimal: any other is not started.
     #[arg(long, value_name = "HEX", value_parser = measurement)]
     measurement: Option<Measurement>,
-    /// An argument for the enclave's program (`--enclave-argument=--debug`), any number of them.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    /// An argument for the enclave's program (`--enclave-argument=--debug`), any number of them. Under Gramine its manifest has them.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "gramine")]
     enclave_argument: Vec<OsString>,
     /// Address to listen on for clients.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27300")]
@@ -75,8 +76,10 @@ struct Arguments {
     connections: usize,
 }
 
-/// What goes with `--tsm` goes with none of these: clap lets an argument be without what it requires where another has excluded that.
+/// What goes with `--tsm` or `--gramine` goes with none of these: clap lets an argument be without what it requires where another has excluded that.
 const OTHERS: [&str; 2] = ["development_root", "tpm_key"];
+const NOT_TSM: [&str; 3] = ["development_root", "tpm_key", "gramine"];
+const NOT_GRAMINE: [&str; 3] = ["development_root", "tpm_key", "tsm"];
 
 /// Who vouches for the enclave.
 #[derive(Args)]
@@ -94,18 +97,25 @@ struct Vouching {
     tpm_registers: Option<String>,
     /// Vouch for this machine, which runs under SEV-SNP or TDX, by reports that the kernel hands out (configfs-tsm, Linux 6.7 and later).
     /// Needs root.
-    #[arg(long, group = "voucher")]
+    #[arg(long, groups = ["voucher", "intel"])]
     tsm: bool,
     /// Where configfs-tsm is.
-    #[arg(long, value_name = "DIR", requires = "tsm", conflicts_with_all = OTHERS, default_value = tsm::FOLDER)]
+    #[arg(long, value_name = "DIR", requires = "tsm", conflicts_with_all = NOT_TSM, default_value = tsm::FOLDER)]
     tsm_folder: PathBuf,
     /// SEV-SNP: the certificate of this machine's chip (VCEK; DER, or PEM with that which signed it behind it or without), for hypervisors
     /// that hand on none. Read anew for each report.
-    #[arg(long, value_name = "FILE", requires = "tsm", conflicts_with_all = OTHERS)]
+    #[arg(long, value_name = "FILE", requires = "tsm", conflicts_with_all = NOT_TSM)]
     vcek: Option<PathBuf>,
-    /// TDX: Intel's collateral for this machine's platform (JSON), for clients whose policies have none. Read anew for each report.
-    #[arg(long, value_name = "FILE", requires = "tsm", conflicts_with_all = OTHERS)]
+    /// TDX and SGX: Intel's collateral for this machine's platform (JSON), for clients whose policies have none. Read anew for each report.
+    #[arg(long, value_name = "FILE", requires = "intel", conflicts_with_all = OTHERS)]
     collateral: Option<PathBuf>,
+    /// Start the enclave in SGX, under Gramine; it vouches for itself, by its quote. Beside its program are its signed manifest
+    /// (`.manifest.sgx`) and the signature (`.sig`).
+    #[arg(long, groups = ["voucher", "intel"])]
+    gramine: bool,
+    /// What Gramine starts a program in SGX by.
+    #[arg(long, value_name = "FILE", requires = "gramine", conflicts_with_all = NOT_GRAMINE, default_value = "/usr/bin/gramine-sgx")]
+    gramine_loader: PathBuf,
 }
 
 /// Where sealed entries and state are kept.
@@ -362,6 +372,9 @@ fn attester(vouching: &Vouching, measured: Measurement) -> Result<Arc<dyn Attest
         let brought = Brought { vcek: vouching.vcek.clone(), collateral: vouching.collateral.clone() };
         return Ok(Arc::new(TsmReports::new(Folder::new(vouching.tsm_folder.clone()), brought)));
     }
+    if vouching.gramine {
+        return Ok(Arc::new(GramineQuotes::new(vouching.collateral.clone())));
+    }
     let Some(path) = &vouching.development_root else { return Ok(Arc::new(NoAttester)) };
     warn!(
         "the enclave is vouched for by a development root: this protects against nobody who has this machine"
@@ -379,9 +392,15 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
     let (bound, listener) = listening.await.map_err(|what| Failure::Network { address, what })?;
     let measured = measure(&arguments.enclave)?;
     let expected = arguments.measurement.as_ref();
-    let enclave = Enclave::start(&arguments.enclave, &arguments.enclave_argument, expected)?;
+    let vouching = &arguments.vouching;
+    let loader = if vouching.gramine {
+        Loader::Gramine(&vouching.gramine_loader)
+    } else {
+        Loader::System(&arguments.enclave_argument)
+    };
+    let enclave = Enclave::start(&arguments.enclave, loader, expected)?;
     info!(measurement = written(&measured), "the enclave is started");
-    let attester = attester(&arguments.vouching, measured)?;
+    let attester = attester(vouching, measured)?;
     let launch = Launch {
         memory_bytes: arguments.enclave_memory.saturating_mul(1 << 20),
         administrator: arguments.administrator,

@@ -13,15 +13,13 @@ pub mod certificates;
 
 pub use entry::{Entry, FOLDER, Folder, Interface};
 
-use crate::attestation::{Attester, Question};
-use arras_protocol::codec::encode;
-use arras_protocol::evidence::{CERTIFICATES_MAX, EVIDENCE_BYTES_MAX, Evidence};
-use report::DATA_BYTES;
+use crate::attestation::{Attester, DATA_BYTES, Question, fits, report_data};
+use crate::brought::{self, BroughtError};
+use arras_protocol::evidence::{CERTIFICATES_MAX, Evidence};
 use rustix::io::Errno;
 use std::cmp::Ordering;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -77,7 +75,20 @@ pub enum TsmError {
     /// Whoever signs quotes does not answer the hypervisor (ETIMEDOUT).
     #[error("configfs-tsm's report does not come: what signs quotes does not answer the hypervisor")]
     Late,
-    /// A file of an entry, or one that was named, cannot be read or written.
+    /// A file that was named says nothing of such a machine.
+    #[error("{option} is for a machine under {of}, and this one runs under {under}: leave it out")]
+    OtherMachine {
+        /// The option that names it.
+        option: &'static str,
+        /// What it is for.
+        of: &'static str,
+        /// What runs here.
+        under: &'static str,
+    },
+    /// A file that was named brings nothing.
+    #[error(transparent)]
+    Brought(#[from] BroughtError),
+    /// A file of an entry cannot be read or written.
     #[error("{file}: {error}")]
     File {
         /// Which.
@@ -203,8 +214,13 @@ impl<I: Interface> TsmReports<I> {
     fn asked(&self, data: &[u8; DATA_BYTES]) -> Result<Evidence, TsmError> {
         let entry = self.interface.make()?;
         let provider = text(&entry, "provider")?;
+        let other = |given: &Option<PathBuf>, option, of, under| match given {
+            Some(_) => Err(TsmError::OtherMachine { option, of, under }),
+            None => Ok(()),
+        };
         let evidence = match provider.as_str() {
             "sev_guest" => {
+                other(&self.brought.collateral, "--collateral", "TDX", "SEV-SNP")?;
                 let (outblob, auxblob) = blobs(&entry, data, true)?;
                 report::sev_snp(&outblob, data)?;
                 let certificates = self.certificates(&outblob, &auxblob)?;
@@ -212,20 +228,21 @@ impl<I: Interface> TsmReports<I> {
                 Evidence::SevSnp { report: outblob.into(), certificates }
             }
             "tdx_guest" => {
+                other(&self.brought.vcek, "--vcek", "SEV-SNP", "TDX")?;
                 let (outblob, _) = blobs(&entry, data, false)?;
                 report::tdx(&outblob, data)?;
-                Evidence::Dcap { quote: outblob.into(), collateral: self.collateral()?.into() }
+                let collateral = brought::collateral(self.brought.collateral.as_deref())?;
+                Evidence::Dcap { quote: outblob.into(), collateral: collateral.into() }
             }
             _ => return Err(TsmError::Provider(provider)),
         };
-        let bytes = encode(&evidence).len();
-        if bytes > EVIDENCE_BYTES_MAX { Err(TsmError::Long(bytes)) } else { Ok(evidence) }
+        fits(evidence).map_err(TsmError::Long)
     }
 
     /// The chip's certificate and, if it is there, that which signed it.
     fn certificates(&self, report: &[u8], auxblob: &[u8]) -> Result<Vec<Vec<u8>>, TsmError> {
         if let Some(path) = &self.brought.vcek {
-            let (file, bytes) = brought(path)?;
+            let (file, bytes) = brought::read(path)?;
             let all = ders(&bytes).filter(|all| (1..=CERTIFICATES_MAX).contains(&all.len()));
             let what = "the chip's certificate is expected, DER or PEM, with that which signed it behind it or without";
             return all.ok_or(TsmError::Content { file, what });
@@ -242,17 +259,6 @@ impl<I: Interface> TsmReports<I> {
         }
         Ok(all)
     }
-
-    /// Intel's word on the platform, or nothing, where clients' policies have it.
-    fn collateral(&self) -> Result<Vec<u8>, TsmError> {
-        let Some(path) = &self.brought.collateral else { return Ok(Vec::new()) };
-        let (file, bytes) = brought(path)?;
-        // What is in it is for clients to judge.
-        if bytes.trim_ascii_start().first() == Some(&b'{') {
-            return Ok(bytes);
-        }
-        Err(TsmError::Content { file, what: "Intel's collateral is expected, a JSON object" })
-    }
 }
 
 impl<I: Interface> Attester for TsmReports<I> {
@@ -261,18 +267,7 @@ impl<I: Interface> Attester for TsmReports<I> {
         if question.debug {
             return Err(io::Error::other(TsmError::Debug));
         }
-        let mut data = [0; DATA_BYTES];
-        data.iter_mut().zip(question.binding).for_each(|(to, from)| *to = from);
-        self.evidence(&data).map_err(io::Error::other)
-    }
-}
-
-/// A named file, and what is in it.
-fn brought(path: &Path) -> Result<(String, Vec<u8>), TsmError> {
-    let file = path.display().to_string();
-    match fs::read(path) {
-        Ok(bytes) => Ok((file, bytes)),
-        Err(error) => Err(TsmError::File { file, error }),
+        self.evidence(&report_data(&question.binding)).map_err(io::Error::other)
     }
 }
 

@@ -158,16 +158,20 @@ fn count(output: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut ignored = 0;
     let mut suite = "";
-    let mut slow = "";
+    let mut slow: Vec<&str> = Vec::new();
     for line in output.lines() {
         let line = line.trim();
-        if line.ends_with("has been running for over 60 seconds") {
-            slow = line;
+        if let Some((test, _)) = line.split_once(" ... ") {
+            slow.retain(|slow| *slow != test);
+        }
+        if let Some(test) = line.strip_suffix(" has been running for over 60 seconds") {
+            slow.push(test);
         } else if line.starts_with("process didn't exit successfully") && line.contains("(signal:") {
             outcome.failed += 1;
-            outcome.notes.push(format!("{line}; {slow}"));
+            outcome.notes.push(format!("{line}; not ended: {}", std::mem::take(&mut slow).join(", ")));
         } else if line.starts_with("Running ") || line.starts_with("Doc-tests ") {
             suite = line;
+            slow.clear();
         } else if let Some(result) = line.strip_prefix("test result: ") {
             outcome.passed += number_before(result, " passed");
             outcome.failed += number_before(result, " failed");
@@ -204,6 +208,8 @@ test two ... FAILED
 test result: FAILED. 12 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.00s
      Running unittests src/lib.rs (target/debug/deps/b-1)
 test three has been running for over 60 seconds
+test four has been running for over 60 seconds
+test four ... ok
   process didn't exit successfully: `b-1` (signal: 9, SIGKILL: kill)
    Doc-tests arras_a
 test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
@@ -211,8 +217,8 @@ test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         let outcome = count(output);
         assert_eq!((outcome.passed, outcome.failed), (15, 2));
         let failed = "test two ... FAILED (Running unittests src/lib.rs (target/debug/deps/a-1))";
-        let killed = "process didn't exit successfully: `b-1` (signal: 9, SIGKILL: kill); test three has been \
-                      running for over 60 seconds";
+        let killed = "process didn't exit successfully: `b-1` (signal: 9, SIGKILL: kill); not ended: test \
+                      three";
         assert_eq!(outcome.notes, [failed, killed, "2 ignored"]);
     }
 

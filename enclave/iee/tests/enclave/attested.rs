@@ -24,7 +24,11 @@ fn launch(authority: &[u8], administrator: &str) -> (Iee, Result<Vec<Outgoing>, 
 
 fn question(out: &[Outgoing]) -> [u8; 32] {
     match out {
-        [Outgoing::Attest { public, binding, debug: false, version: 1.. }] if public.len() > 32 => *binding,
+        [Outgoing::Attest { public, binding, debug: false, version: 1.., quote }]
+            if public.len() > 32 && quote.is_empty() =>
+        {
+            *binding
+        }
         other => panic!("{other:?}"),
     }
 }

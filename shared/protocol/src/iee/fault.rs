@@ -44,11 +44,22 @@ pub enum Fault {
         "the sealed state is not in this build's format: begin with an empty one, and index again, if another build made it"
     )]
     StateEarlier,
+    /// Under Gramine: what should give the enclave its sealing key does not.
+    #[error(
+        "Gramine gives the enclave no sealing key (keys/_sgx_mrenclave of the folder that --gramine names): it does not run in SGX"
+    )]
+    NoSealingKey,
+    /// Under Gramine: what should give the enclave its quote does not.
+    #[error(
+        "Gramine gives the enclave no quote (user_report_data and quote of the folder that --gramine names): its manifest has to \
+         ask for sgx.remote_attestation = \"dcap\", and this machine needs Intel's quoting service (aesmd)"
+    )]
+    NoQuote,
 }
 
 impl Fault {
     /// All of them, by code.
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Malformed,
         Self::Unasked,
         Self::OutOfTurn,
@@ -61,6 +72,8 @@ impl Fault {
         Self::Authority,
         Self::Ended,
         Self::StateEarlier,
+        Self::NoSealingKey,
+        Self::NoQuote,
     ];
 
     /// The code that a process ends with.

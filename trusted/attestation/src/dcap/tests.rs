@@ -22,22 +22,49 @@ fn evidence(quote: &[u8], collateral: &str) -> Evidence {
     Evidence::Dcap { quote: quote.to_vec().into(), collateral: collateral.as_bytes().to_vec().into() }
 }
 
+/// What a quote is of: behind its header, and in version 5 behind the report's kind and length.
+fn report(quote: &[u8]) -> &[u8] {
+    &quote[if quote[0] == 5 { 54 } else { 48 }..]
+}
+
 /// Where Intel's structures have what the quotes are of.
 fn mrenclave(quote: &[u8]) -> String {
-    written(&quote[112..144])
+    written(&report(quote)[64..96])
 }
 
 fn product(quote: &[u8]) -> String {
-    written(&[&quote[176..208], &[quote[305], quote[304]]].concat())
+    let report = report(quote);
+    written(&[&report[128..160], &[report[257], report[256]]].concat())
 }
 
 fn registers(quote: &[u8]) -> String {
-    written(&[&quote[184..232], &quote[376..568]].concat())
+    let report = report(quote);
+    written(&[&report[136..184], &report[328..520]].concat())
 }
 
 fn bound(quote: &[u8], backend: &str) -> [u8; 64] {
-    let place = if backend == "sgx" { 368 } else { 568 };
-    quote[place..place + 64].try_into().unwrap()
+    let place = if backend == "sgx" { 320 } else { 520 };
+    report(quote)[place..place + 64].try_into().unwrap()
+}
+
+/// Of each sample, what its tests look for is what the library finds: of versions 3, 4 and 5.
+#[test]
+fn what_a_quote_is_of_is_where_it_is_looked_for() {
+    let said = |quote: &[u8]| match Quote::parse(quote).unwrap().report {
+        Report::SgxEnclave(report) => enclave(&report).unwrap(),
+        other => machine(other.as_td10().unwrap()).unwrap(),
+    };
+    let versions = [SGX, TDX, OLD].map(|quote| quote[0]);
+    assert_eq!(versions, [3, 4, 5]);
+    let of_enclave = said(SGX);
+    assert_eq!(written(&of_enclave.measurement), mrenclave(SGX));
+    assert_eq!(written(&of_enclave.product.unwrap().name), product(SGX));
+    assert_eq!(of_enclave.binding, bound(SGX, "sgx"));
+    for quote in [TDX, OLD] {
+        let of_machine = said(quote);
+        assert_eq!(written(&of_machine.measurement), registers(quote));
+        assert_eq!(of_machine.binding, bound(quote, "tdx"));
+    }
 }
 
 fn policy(backend: &str, measurement: &str, more: &str) -> ReleasePolicy {

@@ -20,8 +20,8 @@ struct Scanned {
     shorter: bool,
 }
 
-/// Passes on what the database sends until there is no more. `whole` is false while a message has been passed on in part.
-pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide, whole: &mut bool) -> End {
+/// Passes on what the database sends until there is no more.
+pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide) -> End {
     let mut inbox = Inbox::new();
     let mut rest = 0;
     loop {
@@ -34,14 +34,14 @@ pub(super) async fn pass(shared: &BothWays, mut from: FromSide, to: &mut ToSide,
             shared.shorter.notify_waiters();
         }
         if scanned.pass > 0 {
-            *whole = false;
+            shared.writes();
             let passed = inbox.there().get(..scanned.pass).unwrap_or_default();
             if to.write_whole(passed).await.is_err() {
                 let idle = shared.state().pipeline.is_empty();
                 return if idle { End::Left } else { End::Abandoned };
             }
             inbox.passed(scanned.pass);
-            *whole = rest == 0;
+            shared.written(rest == 0);
         }
         match inbox.fill(&mut from).await {
             Ok(1..) => {}

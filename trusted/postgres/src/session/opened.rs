@@ -41,7 +41,6 @@ pub(super) async fn pass(
     rewriting: &Rewriting,
     mut from: FromSide,
     to: &mut ToSide,
-    whole: &mut bool,
 ) -> End {
     let (mut inbox, mut rest, mut out) = (Inbox::new(), 0, Vec::new());
     let (mut drops, mut room, mut shown) = (false, None, Vec::new());
@@ -79,7 +78,7 @@ pub(super) async fn pass(
         // What a large message was has its room until its client has it.
         let had = room.as_ref().or(shown.first()).or_else(|| folded.as_ref().and_then(|row| row.had()));
         let ends = rest == 0 || drops;
-        if let Err(end) = write((shared, rewriting), to, (&mut out, had), (whole, ends)).await {
+        if let Err(end) = write((shared, rewriting), to, (&mut out, had), ends).await {
             return end;
         }
         shown.clear();
@@ -165,12 +164,12 @@ async fn write(
     (shared, rewriting): (&BothWays, &Rewriting),
     to: &mut ToSide,
     (out, had): (&mut Vec<u8>, Option<&Share>),
-    (whole, ends): (&mut bool, bool),
+    ends: bool,
 ) -> Result<(), End> {
     if out.is_empty() {
         return Ok(());
     }
-    *whole = false;
+    shared.writes();
     let mut written = to.write_at_once(out);
     if let Ok(bytes) = written
         && let Some(rest @ [_, ..]) = out.get(bytes..)
@@ -182,7 +181,7 @@ async fn write(
         let idle = shared.state().pipeline.is_empty();
         return Err(if idle { End::Left } else { End::Abandoned });
     }
-    *whole = ends;
+    shared.written(ends);
     out.clear();
     out.shrink_to(KEPT_BYTES);
     // What a socket takes at once is none of what the task may do in one go by itself.

@@ -1,10 +1,8 @@
 //! What a kernel hands out as a report: whether it is one, and binds what it was asked to.
 
 use super::TsmError;
+use crate::attestation::DATA_BYTES;
 use crate::hexadecimal;
-
-/// Bytes of report data, which a report takes over as they are.
-pub(super) const DATA_BYTES: usize = 64;
 
 /// Of an attestation report of SEV-SNP: its length, and places in it.
 const SEV_SNP_BYTES: usize = 0x4a0;

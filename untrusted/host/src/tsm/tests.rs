@@ -4,8 +4,10 @@
 use super::certificates::tests::table;
 use super::certificates::{ARK, ASK, TableError, VCEK, VLEK};
 use super::*;
+use arras_protocol::evidence::EVIDENCE_BYTES_MAX;
 use proptest::prelude::*;
 use std::cell::RefCell;
+use std::fs;
 use std::sync::{Arc, Mutex};
 
 const REPORT: &[u8] = include_bytes!("../../../../kat/attestation/sev_snp_report_milan.bin");
@@ -201,9 +203,9 @@ fn a_quote_of_tdx_comes_with_collateral_or_without() {
     let brought = Brought { collateral: Some(file.clone()), vcek: None };
     let reports = reports(tdx(), brought);
     let asked = || reports.evidence(&data(QUOTE, 568));
-    assert!(matches!(asked(), Err(TsmError::File { .. })));
+    assert!(matches!(asked(), Err(TsmError::Brought(BroughtError::File { .. }))));
     fs::write(&file, "-----BEGIN").unwrap();
-    assert!(matches!(asked(), Err(TsmError::Content { .. })));
+    assert!(matches!(asked(), Err(TsmError::Brought(BroughtError::Content { .. }))));
     // Whoever brings newer collateral need not start the host again.
     fs::write(&file, COLLATERAL).unwrap();
     assert_eq!(asked().unwrap(), quote(QUOTE, COLLATERAL));
@@ -212,10 +214,25 @@ fn a_quote_of_tdx_comes_with_collateral_or_without() {
 }
 
 #[test]
+fn a_file_for_another_machine_is_refused_by_its_option() {
+    let file = Some(PathBuf::from("nowhere"));
+    let [vcek, collateral] =
+        [Brought { vcek: file.clone(), collateral: None }, Brought { vcek: None, collateral: file }];
+    for (kernel, place, brought, said) in [
+        (sev_snp(), 0x50, collateral, "--collateral is for a machine under TDX"),
+        (tdx(), 568, vcek, "--vcek is for a machine under SEV-SNP"),
+    ] {
+        let data = data(&kernel.outblob, place);
+        let refused = reports(kernel, brought).evidence(&data).unwrap_err();
+        assert!(refused.to_string().starts_with(said), "{refused}");
+    }
+}
+
+#[test]
 fn the_binding_is_written_with_zeros_behind_it() {
     for (kernel, place) in [(sev_snp(), 0x50), (tdx(), 568)] {
         let kernel = Kernel { bound: Some(place), ..kernel };
-        let question = Question { binding: [5; 32], debug: false, version: 1 };
+        let question = Question { binding: [5; 32], debug: false, version: 1, quote: Vec::new() };
         let evidence = reports(kernel.clone(), Brought::default()).attest(&question).unwrap();
         let (Evidence::SevSnp { report: said, .. } | Evidence::Dcap { quote: said, .. }) = evidence else {
             panic!("of another kind")
@@ -234,7 +251,7 @@ fn the_binding_is_written_with_zeros_behind_it() {
 #[test]
 fn a_report_about_something_else_goes_nowhere() {
     for kernel in [sev_snp(), tdx()] {
-        let question = Question { binding: [5; 32], debug: false, version: 1 };
+        let question = Question { binding: [5; 32], debug: false, version: 1, quote: Vec::new() };
         let refused = reports(kernel, Brought::default()).attest(&question).unwrap_err();
         assert!(refused.to_string().contains("does not hold"), "{refused}");
     }
@@ -386,7 +403,7 @@ fn a_file_s_certificate_goes_before_the_hypervisor_s() {
     let kernel = Kernel { auxblob: Some(vec![7; 30]), ..sev_snp() };
     let reports = reports(kernel, Brought { vcek: Some(file.clone()), collateral: None });
     let asked = || reports.evidence(&data(REPORT, 0x50));
-    assert!(matches!(asked(), Err(TsmError::File { .. })));
+    assert!(matches!(asked(), Err(TsmError::Brought(BroughtError::File { .. }))));
     let text = |tag: &str| pem::encode(&pem::Pem::new(tag, CHIP));
     let one = text("CERTIFICATE");
     for (bytes, count) in
