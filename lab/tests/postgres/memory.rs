@@ -51,7 +51,10 @@ async fn the_proxy_holds_little_of_what_passes_through_it() {
     assert_eq!(read, LETTERS * (LETTER + 1));
     // Less than half of one result, had it been held, beside what the process has before anything came.
     let streamed = proxy.peak_kib() as usize;
-    assert!(streamed - before < LETTERS * LETTER / 2 / 1024, "the process had {streamed} KiB, {before} before");
+    assert!(
+        streamed - before < LETTERS * LETTER / 2 / 1024,
+        "the process had {streamed} KiB, {before} before"
+    );
     idle_portals(&mut client).await;
     let unread = unread(&proxy, &server).await;
     let peak = proxy.peak_kib();
