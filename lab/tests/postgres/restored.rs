@@ -105,3 +105,25 @@ async fn a_table_that_is_restored_alone_gives_right_answers_or_none() {
     let left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'restored\\_%'";
     assert_eq!(direct.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_does_not_open_is_named_and_the_table_is_right_without_it() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE m (id integer, n integer)").await.unwrap();
+    client.batch_execute("INSERT INTO m VALUES (1, 10), (2, 20), (3, 30)").await.unwrap();
+    let damaged = "UPDATE m SET n = set_byte(n, 20, (get_byte(n, 20) + 1) % 256) WHERE id = 2";
+    direct.batch_execute(&format!("{damaged}; INSERT INTO m SELECT * FROM m WHERE id = 1")).await.unwrap();
+    let place = direct.query_one("SELECT ctid::text FROM m WHERE id = 2", &[]).await.unwrap();
+    let named = format!("does not open as one of its column, in the row of ctid {}", place.get::<_, &str>(0));
+    let log = proxy.directory().join("log.txt");
+    while !std::fs::read_to_string(&log).unwrap().contains("does not open") {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains(&named), "{said}");
+    direct.batch_execute(&format!("DELETE FROM m WHERE ctid = '{}'", place.get::<_, &str>(0))).await.unwrap();
+    assert_eq!(found(&client, "SELECT id FROM m WHERE n = 10").await, [1, 1]);
+}

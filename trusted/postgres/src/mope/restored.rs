@@ -172,11 +172,19 @@ impl Labels<'_> {
             count += rows.len();
             let (mut parts, mut places, mut keys) = (Vec::new(), Vec::new(), Vec::new());
             for row in &rows {
-                parts.push(row.try_get::<_, u32>(0).map_err(lost)?);
-                places.push(row.try_get::<_, String>(1).map_err(lost)?);
-                keys.push(self.key(row.try_get(2).map_err(lost)?, columns)?);
+                let (part, place): (u32, String) =
+                    (row.try_get(0).map_err(lost)?, row.try_get(1).map_err(lost)?);
+                let Some(key) = self.key(row.try_get(2).map_err(lost)?, columns) else {
+                    return Err(self.not_opened(keeper, part, &place).await);
+                };
+                parts.push(part);
+                places.push(place);
+                keys.push(key);
             }
-            let encoder = columns.encoder(self.encryption.id).ok_or_else(|| self.not_opened())?;
+            let encoder = columns.encoder(self.encryption.id);
+            let encoder = encoder.ok_or_else(|| {
+                ChannelError::Halted(format!("there are no keys for the labels of {}", self.relation))
+            })?;
             let ciphertexts = encoder.encode(&keys, None).await;
             let ciphertexts = ciphertexts.map_err(|error| ChannelError::Halted(error.to_string()))?;
             let hold = format!("BEGIN; SELECT arras.mope_hold({})", self.number);
@@ -189,16 +197,20 @@ impl Labels<'_> {
         }
     }
 
-    /// The order key of a sealed value.
-    fn key(&self, sealed: &[u8], columns: &dyn Columns) -> Result<Vec<u8>, ChannelError> {
-        let opened = columns.keys(self.encryption.id).and_then(|keys| keys.open(sealed).ok());
-        let datum = opened.and_then(|opened| Datum::from_stored(self.encryption.kind, &opened).ok());
-        let key = datum.and_then(|datum| datum.order_key(self.encryption).ok());
-        key.ok_or_else(|| self.not_opened())
+    /// The order key of a sealed value, if that opens as one of the column.
+    fn key(&self, sealed: &[u8], columns: &dyn Columns) -> Option<Vec<u8>> {
+        let opened = columns.keys(self.encryption.id)?.open(sealed).ok()?;
+        Datum::from_stored(self.encryption.kind, &opened).ok()?.order_key(self.encryption).ok()
     }
 
-    fn not_opened(&self) -> ChannelError {
-        ChannelError::Halted(format!("a value of {} does not open as one of its column", self.relation))
+    /// Which row has a value that does not open. Of a table with parts, the part, too: each numbers its rows for itself.
+    async fn not_opened(&self, keeper: &Client, part: u32, place: &str) -> ChannelError {
+        let part = keeper.query_one("SELECT $1::oid::pg_catalog.regclass::pg_catalog.text", &[&part]).await;
+        let part = part.and_then(|row| row.try_get::<_, String>(0)).unwrap_or_default();
+        ChannelError::Halted(format!(
+            "a value of {} does not open as one of its column, in the row of ctid {place} in {part}",
+            self.relation
+        ))
     }
 
     /// Gives the rows their labels, and has them known. What triggers of applications name they find as in any UPDATE by the proxy's role.
