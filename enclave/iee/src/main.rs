@@ -62,6 +62,8 @@ fn process(file: &Path, debug: bool) -> io::Result<()> {
 
 /// In SGX, under Gramine, which has no walls to build: so what is not the processor's own evidence does not vouch for it.
 fn enclave(folder: &Path) -> io::Result<()> {
+    // What a panic says would be among the frames.
+    std::panic::set_hook(Box::new(|_| ()));
     let key = gramine::sealing_key(folder).map_err(|_| io::Error::other(Fault::NoSealingKey))?;
     let iee = Iee::new(key, Channels::Attested { debug: true });
     arras_iee::serve(iee, |binding| gramine::quote(folder, binding).map_err(|_| Fault::NoQuote))

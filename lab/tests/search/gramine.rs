@@ -218,8 +218,10 @@ fn the_manifest_leaves_nothing_to_the_host() {
     // The environment is this variable, and no file is not measured.
     let environment: Vec<&String> = loader["env"].as_table().unwrap().keys().collect();
     assert_eq!(environment, ["LD_LIBRARY_PATH"]);
+    assert_eq!((sgx["enclave_size"].as_str(), sgx["max_threads"].as_integer()), (Some("1G"), Some(4)));
+    assert!(manifest["fs"].get("root").is_none(), "all files that it has are named");
     let whole = ["insecure", "passthrough", "allowed_files", "file_check_policy", "use_exinfo", "encrypted"];
-    for without in whole {
+    for without in whole.into_iter().chain(["argv_src_file", "env_src_file", "seal_key"]) {
         assert!(!MANIFEST.lines().any(|line| !line.starts_with('#') && line.contains(without)), "{without}");
     }
     let mounted = |mount: &toml::Value| mount["uri"].as_str().unwrap().to_owned();
