@@ -13,12 +13,16 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
-/// The part of the patience that a connection waits for the lock on the schema.
-const LOCK_PART: u32 = 4;
+/// The part of the patience that a connection waits for a server, and for the lock on the schema: then the next is tried.
+const STEPS: u32 = 4;
+
+/// The part of the patience that one answer may take: what is lost without a word is asked for again within it.
+const ANSWERS: u32 = 2;
 
 /// Longest name of a schema, in bytes.
 const NAME_BYTES_MAX: usize = 63;
@@ -111,10 +115,15 @@ impl Link {
             )));
         }
         // The driver's words for what is wrong have parts of it, which may be the password's.
-        let config = uri.parse::<Config>().map_err(|_| {
+        let mut config = uri.parse::<Config>().map_err(|_| {
             let expected = "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for @ in the password";
             StoreError::Failed(format!("PostgreSQL: the address cannot be read; expected is {expected}"))
         })?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(patience / STEPS);
+        }
+        // A standby may be behind, and is told from its primary before anything is read there.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         let link = Self { config, schema: schema.into(), patience, connection: Mutex::default() };
         let opened = in_time(patience, link.open(true)).await?;
         *link.connection.lock().await = Some(Arc::new(opened));
@@ -137,7 +146,7 @@ impl Link {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Vec<u8>>, Trouble> {
         let connection = self.connection().await?;
-        let asked = in_time(self.patience, async {
+        let asked = in_time(self.patience / ANSWERS, async {
             let rows = connection.client.query(statement(&connection.statements), parameters).await?;
             Ok(rows.first().map(|row| row.try_get(0)).transpose()?.flatten())
         });
@@ -181,7 +190,7 @@ impl Link {
 
     /// Takes the lock on the schema for as long as the connection is there.
     async fn take(&self, client: &Client) -> Result<(), Trouble> {
-        let wait = (self.patience / LOCK_PART).as_millis();
+        let wait = (self.patience / STEPS).as_millis();
         client.batch_execute(&format!("SET lock_timeout = {wait}")).await?;
         let lock = "SELECT pg_advisory_lock(hashtextextended('arras-host ' || $1, 0))";
         client.query(lock, &[&self.schema]).await.map_err(|error| {

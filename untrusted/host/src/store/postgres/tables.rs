@@ -27,9 +27,12 @@ pub(super) async fn make(client: &Client, schema: &str) -> Result<(), Error> {
         return Ok(());
     }
     let [entries, state] = names;
+    // Who may not make a schema may have been given one: IF NOT EXISTS would ask for the right first.
+    let there = "SELECT to_regnamespace($1) IS NOT NULL";
+    let is_there = client.query_one(there, &[&format!("\"{schema}\"")]).await?.try_get(0)?;
+    let make = if is_there { String::new() } else { format!("CREATE SCHEMA \"{schema}\"; ") };
     let text = format!(
-        "BEGIN; \
-         CREATE SCHEMA IF NOT EXISTS \"{schema}\"; \
+        "BEGIN; {make}\
          CREATE TABLE IF NOT EXISTS {entries} \
             (label uuid PRIMARY KEY, sealed bytea NOT NULL CHECK (octet_length(sealed) = 32)); \
          ALTER TABLE {entries} ALTER sealed SET STORAGE PLAIN; \
