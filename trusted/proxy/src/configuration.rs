@@ -14,7 +14,7 @@ pub const FILE_NAME: &str = "arras.toml";
 const MEMORY_MIN: usize = 128;
 
 /// Why a host of boolean search is of no use.
-const NO_SEARCH: &str = "text indexes need a build with feature `search`, and this is none";
+pub(crate) const NO_SEARCH: &str = "text indexes need a build with feature `search`, and this is none";
 
 /// What the file says. Relative paths in it are relative to the file, and absolute once read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -112,7 +112,12 @@ impl Search {
         }
     }
 
-    fn relative_to(&mut self, base: &Path) {
+    /// Whether a configuration's part is right, or what is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.mistake().map_or(Ok(()), |mistake| Err(format!("[search]: {mistake}")))
+    }
+
+    pub(crate) fn relative_to(&mut self, base: &Path) {
         for path in [&mut self.certificates, &mut self.policy].into_iter().flatten() {
             *path = base.join(&*path);
         }
@@ -209,8 +214,8 @@ impl Configuration {
                 read.memory
             )));
         }
-        if let Some(mistake) = read.search.as_ref().and_then(Search::mistake) {
-            return Err(wrong(format!("[search]: {mistake}")));
+        if let Some(search) = &read.search {
+            search.check().map_err(wrong)?;
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(

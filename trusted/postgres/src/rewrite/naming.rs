@@ -406,6 +406,9 @@ impl Analysis<'_> {
             | Form::EqualToArray(encryption)
             | Form::OrderArray(encryption)
             | Form::Order(encryption)
+            | Form::Text(encryption)
+            | Form::TextArray(encryption)
+            | Form::Found(encryption, _)
             | Form::Bound(encryption, ..) => encryption.clone(),
         };
         statement::require_shallow(self.lexemes)?;
