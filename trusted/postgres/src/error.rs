@@ -59,6 +59,8 @@ pub mod sqlstate {
     pub const DIVISION_BY_ZERO: &str = "22012";
     /// NULL where there must be a value.
     pub const NOT_NULL_VIOLATION: &str = "23502";
+    /// More than a statement may have.
+    pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     /// Too much of a statement to analyse.
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
     /// What the server stores is not what was stored there.
@@ -121,6 +123,9 @@ impl From<WordsError> for SqlError {
         match error {
             WordsError::Syntax(_) => Self::new(sqlstate::SYNTAX_ERROR, said),
             WordsError::Unsupported(_) => Self::new(sqlstate::FEATURE_NOT_SUPPORTED, said),
+            WordsError::TooMany(_) => {
+                Self::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, said).hint("Look for more words.")
+            }
             WordsError::NotReady(_) => {
                 Self::new(sqlstate::NOT_IN_PREREQUISITE_STATE, said).hint("Try again.")
             }

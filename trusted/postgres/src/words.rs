@@ -30,6 +30,9 @@ pub const INSTALL: &str = include_str!("words/text.sql");
 /// Names that were entered since the last sweep, of which some may have come to nothing: fewer are not worth one.
 const SWEPT_MIN: u64 = 10_000;
 
+/// Texts that a search may find: so many names are in one message.
+const FOUND_MAX: usize = 1_000_000;
+
 /// Where a column's texts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextPlace {
@@ -134,7 +137,17 @@ impl Words for ColumnWords {
                     "the words of column {label} are being entered from the table"
                 )));
             }
-            self.store.find(query, written).await
+            let mut names = self.store.find(query, written).await?;
+            if names.len() > FOUND_MAX {
+                let found = names.len();
+                return Err(WordsError::TooMany(format!(
+                    "{found} texts of column {} are found, and a statement takes {FOUND_MAX}",
+                    self.encryption.label
+                )));
+            }
+            // The database is not told in which order they came.
+            names.sort_unstable();
+            Ok(names)
         })
     }
 }

@@ -39,6 +39,9 @@ pub enum WordsError {
     /// They are not all there now; it may be tried again.
     #[error("{0}")]
     NotReady(String),
+    /// More are found than can be told.
+    #[error("{0}")]
+    TooMany(String),
     /// What keeps them cannot be asked.
     #[error(transparent)]
     Service(#[from] ServiceError),

@@ -374,7 +374,7 @@ impl Requests<'_> {
 
     /// What is written of a row that was read.
     async fn new_values(
-        &self,
+        &mut self,
         recompute: &Recompute,
         row: &[Option<String>],
         statement: &Statement,
@@ -521,7 +521,13 @@ impl Requests<'_> {
     }
 
     /// An error of a row's value, with the place of the first value that has one.
-    async fn placed(&self, error: SqlError, copying: &CopyingIn, copy: &CopyIn, lines: &[Line]) -> SqlError {
+    async fn placed(
+        &mut self,
+        error: SqlError,
+        copying: &CopyingIn,
+        copy: &CopyIn,
+        lines: &[Line],
+    ) -> SqlError {
         for line in lines {
             let inputs = Inputs { read: &line.row, asker: self.orders(), ..Inputs::default() };
             for value in &copy.insert.values {

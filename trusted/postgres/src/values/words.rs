@@ -6,7 +6,7 @@ use crate::codec::Datum;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, PhysicalValue, Source, Value};
 use arras_service::columns::Columns;
-use arras_service::words::Words;
+use arras_service::words::{TextName, Words};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -162,7 +162,10 @@ pub(super) async fn find(
             Source::Constant(_) => error.at(inputs.text, value.at),
             _ => error,
         })?;
-        *place = PhysicalValue::Array(names.into_iter().map(|name| Some(name.to_vec())).collect());
+        // NULL is not in an empty array, and whether it is in another is not known: there is always a name, if one that no text has.
+        let none: Option<TextName> = names.is_empty().then(rand::random);
+        let names = names.into_iter().chain(none).map(|name| Some(name.to_vec()));
+        *place = PhysicalValue::Array(names.collect());
     }
     Ok(())
 }
