@@ -4,6 +4,7 @@ mod faults;
 pub(crate) mod host;
 mod killed;
 mod same;
+mod statements;
 mod swept;
 
 use crate::dev::Dev;

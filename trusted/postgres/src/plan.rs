@@ -133,6 +133,8 @@ pub enum Form {
     TextArray(Arc<Encryption>),
     /// The names of the texts that a query finds, which the value is: `bytea[]`.
     Found(Arc<Encryption>, WordQuery),
+    /// Whether such a query finds a text without a word: a truth value.
+    FoundEmpty(Arc<Encryption>, WordQuery),
 }
 
 impl Form {
@@ -143,6 +145,7 @@ impl Form {
             Self::Bound(encryption, ..) => encryption.labels().is_some(),
             Self::Order(encryption) | Self::OrderArray(encryption) => encryption.hides_frequency(),
             Self::Text(_) | Self::TextArray(_) | Self::Found(..) => true,
+            Self::FoundEmpty(..) => false,
             Self::Plain
             | Self::Presence
             | Self::Sealed(_)
@@ -172,6 +175,7 @@ impl Form {
             | Self::Text(_)
             // One text is asked for.
             | Self::Found(..)
+            | Self::FoundEmpty(..)
             | Self::Bound(..) => false,
         }
     }
@@ -181,7 +185,7 @@ impl Form {
     pub fn oid(&self) -> Option<u32> {
         match self {
             Self::Plain => None,
-            Self::Presence => Some(16),
+            Self::Presence | Self::FoundEmpty(..) => Some(16),
             Self::Sealed(_)
             | Self::Equality(_)
             | Self::EqualTo(_)
@@ -486,6 +490,7 @@ impl Rewritten {
             | Form::Text(_)
             | Form::TextArray(_)
             | Form::Found(..)
+            | Form::FoundEmpty(..)
             | Form::Bound(..) => None,
         });
         stored.chain(self.locks.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect()

@@ -203,7 +203,8 @@ fn asked_of<'v>(position: usize, value: &'v Value, inputs: Inputs<'_>) -> Result
         | Form::EqualToArray(_)
         | Form::Text(_)
         | Form::TextArray(_)
-        | Form::Found(..) => {
+        | Form::Found(..)
+        | Form::FoundEmpty(..) => {
             return Ok(Vec::new());
         }
     };
@@ -380,6 +381,9 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         }
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) | Form::Text(_) | Form::Found(..) => Ok(PhysicalValue::Null),
+        Form::FoundEmpty(encryption, written) => {
+            words::of_nothing(value, (encryption, *written), inputs, columns)
+        }
     }
 }
 

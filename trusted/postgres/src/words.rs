@@ -150,6 +150,10 @@ impl Words for ColumnWords {
             Ok(names)
         })
     }
+
+    fn finds_nothing_said(&self, query: &str, written: WordQuery) -> Result<bool, WordsError> {
+        self.store.finds_nothing_said(query, written)
+    }
 }
 
 /// The words of a text that was opened; none if the value is no text of the column.

@@ -338,7 +338,8 @@ pub fn template(values: &Values<'_>) -> String {
 const SEARCH: &str = "\
          \n\
          # [search]\n\
-         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text); without it there are none.\n\
+         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text) and words of PostgreSQL's columns (@@);\n\
+         # without it there are none.\n\
          # host = \"127.0.0.1:27300\"\n\
          # ca.pem, and administrator.pem and .key, as `arras search certify` makes them; and which enclaves are spoken to\n\
          # (docs/host.md). For trials, plain_channel = true in place of both.\n\

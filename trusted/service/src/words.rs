@@ -55,6 +55,12 @@ pub trait Words: Send + Sync {
 
     /// The names of the texts, stored or not, that a query finds.
     fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>>;
+
+    /// Whether a query finds a text without a word.
+    ///
+    /// # Errors
+    /// The query cannot be read.
+    fn finds_nothing_said(&self, query: &str, written: WordQuery) -> Result<bool, WordsError>;
 }
 
 /// What keeps the words of one column's texts.
@@ -67,6 +73,12 @@ pub trait WordStore: Send + Sync {
 
     /// The names of the texts that a query finds.
     fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>>;
+
+    /// Whether a query finds a text without a word.
+    ///
+    /// # Errors
+    /// The query cannot be read.
+    fn finds_nothing_said(&self, query: &str, written: WordQuery) -> Result<bool, WordsError>;
 
     /// All names.
     fn all(&self) -> Answer<'_, Vec<TextName>>;

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 const COLUMNS: Use = Use {
     collection: "arras text columns",
     waits: "@@, and statements that store texts whose words are found,",
-    mended_by: "remove the files *.words from the proxy's folder of heads and start it again: it enters the texts that are there",
+    mended_by: "remove words.json from the proxy's folder of heads and start it again: it enters the texts that are there",
 };
 
 /// PostgreSQL's configuration without a language.
@@ -207,6 +207,11 @@ impl WordStore for Column {
             let rows = self.0.client.run(|connection| connection.search(Arc::clone(&asked), names)).await?;
             Ok(rows.into_iter().map(|row| row.0).collect())
         })
+    }
+
+    fn finds_nothing_said(&self, query: &str, written: WordQuery) -> Result<bool, WordsError> {
+        let asked = condition(query, written, self.0.language).map_err(|fault| fault.0)?;
+        Ok(asked.is_some_and(|asked| holds_of_nothing(&asked)))
     }
 
     fn all(&self) -> Answer<'_, Vec<TextName>> {

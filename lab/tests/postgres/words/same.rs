@@ -15,7 +15,7 @@ const ARTICLES: &str = "INSERT INTO articles (id, body, title) VALUES \
     (7, 'The rat chased the fat cat', NULL)";
 
 /// Conditions, each true, false or NULL of a row.
-const CONDITIONS: [&str; 26] = [
+const CONDITIONS: [&str; 29] = [
     "to_tsvector('english', body) @@ to_tsquery('english', 'cat')",
     "to_tsvector('english', body) @@ to_tsquery('english', 'cats & rats')",
     "to_tsvector('english', body) @@ to_tsquery('english', 'whale | dog')",
@@ -40,6 +40,9 @@ const CONDITIONS: [&str; 26] = [
     "body @@ to_tsquery('cat') OR title @@ plainto_tsquery('simple', 'sea')",
     "to_tsvector('simple', title) @@ to_tsquery('simple', 'and')",
     "to_tsvector('simple', title) @@ plainto_tsquery('simple', 'Cats')",
+    "to_tsvector(COALESCE(articles.body, '')) @@ (plainto_tsquery('english'::regconfig, 'cat'))",
+    "NOT to_tsvector('english', coalesce(body, '')) @@ to_tsquery('cat')",
+    "to_tsvector('english', coalesce(body, '')) @@ to_tsquery('!cat')",
     "(body @@ to_tsquery('rat')) IS NOT TRUE",
     "CASE WHEN body @@ to_tsquery('dog') THEN id > 2 ELSE id < 2 END",
 ];

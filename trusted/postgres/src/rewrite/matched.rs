@@ -1,7 +1,8 @@
 //! `@@`: texts that are found by their words.
 //!
 //! `to_tsvector(c) @@ to_tsquery('cat & rat')` becomes `(c$text = ANY (names))`: which texts have the words the enclave says, when the
-//! statement is bound. So it may stand wherever a condition may, and NULL is NULL.
+//! statement is bound. So it may stand wherever a condition may, and NULL is NULL. Of `to_tsvector(coalesce(c, ''))` it is a text without
+//! a word.
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, constant};
@@ -13,7 +14,7 @@ use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Form, Piece, Source, Value};
 use arras_service::words::WordQuery;
-use sqlparser::ast::{Expr, Function, FunctionArguments, Ident};
+use sqlparser::ast::{self, Expr, Function, FunctionArguments, Ident};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
 
@@ -24,6 +25,8 @@ pub(super) struct Side<T> {
     pub(super) what: T,
     configuration: Option<Constant>,
     pub(super) tokens: Range<usize>,
+    /// Is NULL a text without a word?
+    pub(super) is_text: bool,
 }
 
 /// How PostgreSQL's function of a name reads a query.
@@ -61,6 +64,21 @@ fn arguments(function: &Function) -> Option<(Option<&Expr>, &Expr)> {
     }
 }
 
+/// What `coalesce` gives an empty text for in the place of NULL.
+fn or_empty(text: &Expr) -> Option<&Expr> {
+    let Expr::Function(function) = text else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [first, second] = &list.args[..] else { return None };
+    let is_it = own_name(function).as_deref() == Some("coalesce")
+        && list.clauses.is_empty()
+        && list.duplicate_treatment.is_none();
+    let is_empty = match argument_of(second)? {
+        Expr::Value(value) => matches!(&value.value, ast::Value::SingleQuotedString(text) if text.is_empty()),
+        _ => false,
+    };
+    argument_of(first).filter(|_| is_it && is_empty)
+}
+
 impl Analysis<'_> {
     /// Two operands of `@@`. False: neither is an encrypted column.
     pub(super) fn matched(&mut self, left: &Expr, right: &Expr, scope: &Scope<'_>) -> Result<bool, SqlError> {
@@ -83,14 +101,25 @@ impl Analysis<'_> {
         }
         self.type_parameter(&asked.source, ColumnType::Text.oid());
         let at = self.lexemes.bytes(asked.tokens.start).start;
-        let (source, form) = (asked.source.clone(), Form::Found(column.what.encryption.clone(), *written));
-        let position = self.edits.value(Value { source, form, sent_as: None, at });
+        let encryption = column.what.encryption.clone();
+        let mut value = |form| {
+            let source = asked.source.clone();
+            Piece::Value(self.edits.value(Value { source, form, sent_as: None, at }))
+        };
+        let names = value(Form::Found(encryption.clone(), *written));
+        let of_nothing = column.is_text.then(|| value(Form::FoundEmpty(encryption, *written)));
         let tokens = column.tokens.start.min(query.tokens.start)..column.tokens.end.max(query.tokens.end);
-        let pieces = vec![
-            Piece::Text(format!("({} = ANY (", self.term_text(&column.what, term))),
-            Piece::Value(position),
-            Piece::Text("))".into()),
-        ];
+        let term = self.term_text(&column.what, term);
+        let pieces = match of_nothing {
+            None => vec![Piece::Text(format!("({term} = ANY (")), names, Piece::Text("))".into())],
+            Some(of_nothing) => vec![
+                Piece::Text(format!("(({term} IS NOT NULL AND {term} = ANY (")),
+                names,
+                Piece::Text(format!(")) OR ({term} IS NULL AND ")),
+                of_nothing,
+                Piece::Text("::pg_catalog.bool))".into()),
+            ],
+        };
         let bytes = self.bytes(&tokens);
         self.understand_tokens(tokens);
         self.edits.replace(bytes, pieces);
@@ -114,7 +143,7 @@ impl Analysis<'_> {
     ) -> Result<Option<Side<Reference>>, SqlError> {
         if let Some(reference) = self.reference(operand, scope)? {
             let tokens = self.with_parentheses(operand, reference.tokens.clone());
-            return Ok(Some(Side { what: reference, configuration: None, tokens }));
+            return Ok(Some(Side { what: reference, configuration: None, tokens, is_text: false }));
         }
         match operand {
             Expr::Nested(inner) => {
@@ -123,10 +152,11 @@ impl Analysis<'_> {
             }
             Expr::Function(function) if own_name(function).as_deref() == Some("to_tsvector") => {
                 let Some((configuration, text)) = arguments(function) else { return Ok(None) };
-                let Some(reference) = self.reference(text, scope)? else { return Ok(None) };
+                let inner = or_empty(text);
+                let Some(reference) = self.reference(inner.unwrap_or(text), scope)? else { return Ok(None) };
                 let Some(tokens) = self.tokens_of_call(function) else { return Ok(None) };
                 let configuration = self.configuration(configuration, &reference)?;
-                Ok(Some(Side { what: reference, configuration, tokens }))
+                Ok(Some(Side { what: reference, configuration, tokens, is_text: inner.is_some() }))
             }
             _ => Ok(None),
         }
@@ -137,7 +167,7 @@ impl Analysis<'_> {
         if let Some(text) = constant(self.lexemes, operand) {
             // As PostgreSQL reads `text @@ text`.
             let tokens = text.tokens.clone();
-            return Some(Side { what: (text, WordQuery::All), configuration: None, tokens });
+            return Some(Side { what: (text, WordQuery::All), configuration: None, tokens, is_text: false });
         }
         match operand {
             Expr::Nested(inner) => {
@@ -153,7 +183,7 @@ impl Analysis<'_> {
                     Some(named) => Some(constant(self.lexemes, named)?),
                 };
                 let tokens = self.tokens_of_call(function)?;
-                Some(Side { what: (text, written), configuration, tokens })
+                Some(Side { what: (text, written), configuration, tokens, is_text: false })
             }
             _ => None,
         }

@@ -409,6 +409,7 @@ impl Analysis<'_> {
             | Form::Text(encryption)
             | Form::TextArray(encryption)
             | Form::Found(encryption, _)
+            | Form::FoundEmpty(encryption, _)
             | Form::Bound(encryption, ..) => encryption.clone(),
         };
         statement::require_shallow(self.lexemes)?;

@@ -140,7 +140,8 @@ pub(super) fn form_pieces(form: &Form, position: usize) -> Vec<Piece> {
         // Each member is one's that is taken out.
         | Form::OrderArray(_)
         | Form::TextArray(_)
-        | Form::Found(..) => vec![Piece::Value(position)],
+        | Form::Found(..)
+        | Form::FoundEmpty(..) => vec![Piece::Value(position)],
         Form::Order(encryption) => of_labels(LABEL_OF, encryption),
         Form::Bound(encryption, ..) => of_labels(BOUND_OF, encryption),
         Form::Text(encryption) => call(NAME_OF, encryption),
@@ -379,6 +380,7 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
         | Form::Text(encryption)
         | Form::TextArray(encryption)
         | Form::Found(encryption, _)
+        | Form::FoundEmpty(encryption, _)
         | Form::Bound(encryption, ..) => Some(encryption.clone()),
     }
 }

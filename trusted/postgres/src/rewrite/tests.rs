@@ -148,6 +148,7 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
         Form::Text(_) => format!("‹name {source}›"),
         Form::TextArray(_) => format!("‹names {source}›"),
         Form::Found(_, written) => format!("‹{written:?} {source}›"),
+        Form::FoundEmpty(_, written) => format!("‹{written:?} of nothing {source}›"),
         Form::Bound(_, side, Gap::Outside) => format!("‹{side:?} {source}›"),
         Form::Bound(_, side, Gap::Inside) => format!("‹{side:?} or in the gap {source}›"),
     }

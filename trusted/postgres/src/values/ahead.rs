@@ -34,6 +34,7 @@ pub(crate) async fn enter(
             | Form::Text(_)
             | Form::TextArray(_)
             | Form::Found(..)
+            | Form::FoundEmpty(..)
             | Form::Bound(..) => None,
         })
         .collect();

@@ -6,7 +6,7 @@ use crate::codec::Datum;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, PhysicalValue, Source, Value};
 use arras_service::columns::Columns;
-use arras_service::words::{TextName, Words};
+use arras_service::words::{TextName, WordQuery, Words};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -168,6 +168,18 @@ pub(super) async fn find(
         *place = PhysicalValue::Array(names.collect());
     }
     Ok(())
+}
+
+/// Whether a query finds a text without a word.
+pub(super) fn of_nothing(
+    value: &Value,
+    (encryption, written): (&Encryption, WordQuery),
+    inputs: Inputs<'_>,
+    columns: &dyn Columns,
+) -> Result<PhysicalValue, SqlError> {
+    let Some(query) = query_of(value, inputs)? else { return Ok(PhysicalValue::Null) };
+    let found = words_of(columns, encryption)?.finds_nothing_said(&query, written)?;
+    Ok(PhysicalValue::Text(found.to_string()))
 }
 
 /// The text of a query; none is NULL.

@@ -425,6 +425,7 @@ impl Analysis<'_> {
                     | Form::OrderArray(_)
                     | Form::TextArray(_)
                     | Form::Found(..)
+                    | Form::FoundEmpty(..)
                     | Form::Bound(..) => {
                         self.keep(&reference);
                         if self.groups.holds(&reference) {

@@ -86,6 +86,21 @@ fn words_are_looked_for_wherever_a_condition_stands() {
 }
 
 #[test]
+fn null_may_be_a_text_without_a_word() {
+    check(&[
+        (
+            "SELECT id FROM articles WHERE to_tsvector(COALESCE(articles.body, '')) @@ (plainto_tsquery('english'::regconfig, 'cat'))",
+            "SELECT id FROM articles WHERE ((articles.\"body$text\" IS NOT NULL AND articles.\"body$text\" = ANY (‹All cat›)) OR \
+             (articles.\"body$text\" IS NULL AND ‹All of nothing cat›::pg_catalog.bool))",
+        ),
+        (
+            "SELECT id FROM articles WHERE to_tsvector(coalesce(body, 'x')) @@ to_tsquery($1)",
+            "0A000 52: column articles.body is encrypted: function coalesce() cannot read it",
+        ),
+    ]);
+}
+
+#[test]
 fn an_index_of_words_is_one_of_names() {
     check(&[
         (
