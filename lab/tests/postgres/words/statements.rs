@@ -6,6 +6,14 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 const ROWS: &str = "INSERT INTO articles (id, body, title) SELECT v.n, v.b, v.t FROM (VALUES (1, 'a cat', 'one'), (2, 'a dog', 'two'), \
     (3, 'a cat', 'one'), (4, NULL, 'two'), (5, 'a bird', NULL)) AS v (n, b, t)";
 
+/// The title sorts.
+const SCHEMA: &str = r#"
+[tables."public.articles"]
+body = { id = "7a1b2c3d4e5f6d01", type = "text", operations = ["text"] }
+title = { id = "7a1b2c3d4e5f6d02", type = "varchar(60)", operations = ["equality", "order", "text"], max_bytes = 60 }
+"#;
+const CREATE: &str = "CREATE TABLE articles (id int PRIMARY KEY, body text, title varchar(60) COLLATE \"C\")";
+
 const STATEMENTS: [&str; 23] = [
     "SELECT * FROM articles ORDER BY id",
     "SELECT DISTINCT title FROM articles ORDER BY 1",
@@ -46,7 +54,7 @@ async fn results(client: &Client, statement: &str) -> Result<Vec<Vec<Option<Stri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_have_the_results_that_they_have_in_plaintext() {
-    let words = Words::start().await;
+    let words = Words::with(SCHEMA, CREATE).await;
     words.plain.batch_execute("SET default_text_search_config = 'pg_catalog.english'").await.unwrap();
     for client in [&words.plain, &words.encrypted] {
         client.batch_execute(ROWS).await.unwrap();
