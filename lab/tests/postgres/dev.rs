@@ -24,6 +24,30 @@ pub(crate) struct Dev {
     child: Child,
     directory: TempDir,
     address: String,
+    search: Option<SearchHost>,
+}
+
+/// A host of boolean search, as a proxy is told of it.
+#[derive(Clone)]
+pub(crate) struct SearchHost {
+    pub(crate) address: String,
+    /// The folder of certificates, with the policy.
+    pub(crate) folder: PathBuf,
+}
+
+impl SearchHost {
+    fn arguments(&self, command: &mut Command) {
+        command.arg("--search").arg(&self.address).arg("--search-certificates").arg(&self.folder);
+        command.arg("--search-policy").arg(self.folder.join("policy.toml"));
+    }
+
+    /// The same in a configuration.
+    fn configuration(&self) -> String {
+        let (address, folder) = (&self.address, self.folder.display());
+        format!(
+            "[search]\nhost = \"{address}\"\ncertificates = \"{folder}\"\npolicy = \"{folder}/policy.toml\"\n"
+        )
+    }
 }
 
 impl Dev {
@@ -39,19 +63,29 @@ impl Dev {
 
     /// The same, in front of whatever is at a URL.
     pub(crate) fn in_front_of(upstream: &str, schema: &str, log: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("schema.toml"), schema).unwrap();
-        let (child, address) = Self::spawn(&directory, upstream, log);
-        Self { child, directory, address }
+        Self::searching(upstream, (schema, log), None)
     }
 
-    fn spawn(directory: &TempDir, upstream: &str, level: &str) -> (Child, String) {
+    /// The same, with a host of boolean search.
+    pub(crate) fn searching(upstream: &str, (schema, log): (&str, &str), search: Option<SearchHost>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("schema.toml"), schema).unwrap();
+        let (child, address) = Self::spawn(&directory, upstream, (log, search.as_ref()));
+        Self { child, directory, address, search }
+    }
+
+    fn spawn(directory: &TempDir, upstream: &str, started: (&str, Option<&SearchHost>)) -> (Child, String) {
         let said = || std::fs::read_to_string(directory.path().join("log.txt")).unwrap();
-        Self::try_spawn(directory, upstream, level).unwrap_or_else(|| panic!("it did not start: {}", said()))
+        Self::try_spawn(directory, upstream, started)
+            .unwrap_or_else(|| panic!("it did not start: {}", said()))
     }
 
     /// The process and its address; nothing if it ends before it listens.
-    fn try_spawn(directory: &TempDir, upstream: &str, level: &str) -> Option<(Child, String)> {
+    fn try_spawn(
+        directory: &TempDir,
+        upstream: &str,
+        (level, search): (&str, Option<&SearchHost>),
+    ) -> Option<(Child, String)> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -63,6 +97,9 @@ impl Dev {
             .arg(directory.path().join("schema.toml"))
             .arg("--data-dir")
             .arg(directory.path().join("data"));
+        if let Some(search) = search {
+            search.arguments(&mut command);
+        }
         command.env_remove("ARRAS_PASSPHRASE").env("RUST_LOG", level);
         let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -78,7 +115,7 @@ impl Dev {
         self.kill();
         let log = self.directory().join("log.txt");
         std::fs::remove_file(&log).unwrap();
-        let again = Self::try_spawn(&self.directory, &server.uri(database), "warn");
+        let again = Self::try_spawn(&self.directory, &server.uri(database), ("warn", self.search.as_ref()));
         let said = std::fs::read_to_string(log).unwrap();
         assert!(again.is_none(), "it starts: {said}");
         said
@@ -88,7 +125,8 @@ impl Dev {
     pub(crate) fn killed_and_restarted(&mut self, server: &PrivatePostgres, database: &str) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        (self.child, self.address) = Self::spawn(&self.directory, &server.uri(database), "warn");
+        let started = ("warn", self.search.as_ref());
+        (self.child, self.address) = Self::spawn(&self.directory, &server.uri(database), started);
     }
 
     /// Another proxy with the same keys, and a record of orders of its own.
@@ -117,8 +155,9 @@ impl Dev {
     fn configuration(&self, server: &PrivatePostgres, database: &str, heads: &str) -> String {
         format!(
             "[postgres]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\nschema = \"schema.toml\"\nheads = \"{heads}\"\n\
-             [keyring]\npath = \"data/keyring\"\nkey_file = \"data/keyring.key\"\n",
-            server.uri(database)
+             [keyring]\npath = \"data/keyring\"\nkey_file = \"data/keyring.key\"\n{}",
+            server.uri(database),
+            self.search.as_ref().map(SearchHost::configuration).unwrap_or_default()
         )
     }
 

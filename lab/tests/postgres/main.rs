@@ -18,6 +18,9 @@ mod extended;
 mod faults;
 mod finer;
 mod forged;
+#[path = "../processes/forwarder.rs"]
+#[allow(dead_code)]
+mod forwarder;
 mod given;
 mod held;
 mod history;
@@ -37,6 +40,9 @@ mod outages;
 mod pair;
 mod past;
 mod private;
+#[path = "../processes/process.rs"]
+#[allow(dead_code)]
+mod process;
 mod programs;
 mod proxy;
 mod racing;
@@ -57,3 +63,4 @@ mod tpcc;
 mod twins;
 mod upserts;
 mod views;
+mod words;

@@ -2,7 +2,8 @@
 //! are laid out.
 //!
 //! An encrypted column `c` is stored as its sealed value, a `bytea` of the same name, and beside it the terms that its
-//! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, by which they are ordered ([`Order::kind`]).
+//! operations need: `c$eq`, a `bytea` that equal values share, `c$ord`, by which they are ordered ([`Order::kind`]), and `c$text`, a
+//! `bytea` that the words of a text are entered under.
 
 mod check;
 mod doubt;
@@ -34,6 +35,10 @@ use std::sync::Arc;
 pub const EQUALITY_SUFFIX: &str = "$eq";
 /// What ends the name of a column of order labels.
 pub const ORDER_SUFFIX: &str = "$ord";
+/// What ends the name of a column of texts' names.
+pub const TEXT_SUFFIX: &str = "$text";
+/// What ends the names of columns of terms.
+pub(crate) const SUFFIXES: [&str; 3] = [EQUALITY_SUFFIX, ORDER_SUFFIX, TEXT_SUFFIX];
 
 /// The tables of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -341,6 +346,8 @@ pub struct Encryption {
     pub order: Option<Order>,
     /// May its values be summed in the proxy?
     pub sum: bool,
+    /// Are its texts found by their words? PostgreSQL's name of the configuration that they are read by.
+    pub text: Option<&'static str>,
     /// What the database keeps of it, by which another key or id is noticed; none where no keys are.
     pub check: Option<KeyCheck>,
     /// Which values a sealed one may be. Of what a table has, those that are stored.

@@ -1,5 +1,6 @@
 //! Errors as PostgreSQL tells them: SQLSTATE, message, detail, hint, position.
 
+use arras_service::words::WordsError;
 use arras_service::{Blame, ServiceError};
 
 /// An error for the client, in the fields of PostgreSQL's `ErrorResponse`.
@@ -58,6 +59,8 @@ pub mod sqlstate {
     pub const DIVISION_BY_ZERO: &str = "22012";
     /// NULL where there must be a value.
     pub const NOT_NULL_VIOLATION: &str = "23502";
+    /// More than a statement may have.
+    pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     /// Too much of a statement to analyse.
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
     /// What the server stores is not what was stored there.
@@ -66,6 +69,8 @@ pub mod sqlstate {
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
     /// What was read has changed meanwhile: the transaction may be tried again.
     pub const SERIALIZATION_FAILURE: &str = "40001";
+    /// What is asked for is not in the state for it yet.
+    pub const NOT_IN_PREREQUISITE_STATE: &str = "55000";
     /// Nobody has the right to.
     pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     /// Not enough memory or disk.
@@ -109,6 +114,23 @@ impl SqlError {
     pub fn at(self, text: &str, byte: usize) -> Self {
         let position = self.position.or_else(|| text.get(..byte).map(|before| before.chars().count() + 1));
         Self { position, ..self }
+    }
+}
+
+impl From<WordsError> for SqlError {
+    fn from(error: WordsError) -> Self {
+        let said = error.to_string();
+        match error {
+            WordsError::Syntax(_) => Self::new(sqlstate::SYNTAX_ERROR, said),
+            WordsError::Unsupported(_) => Self::new(sqlstate::FEATURE_NOT_SUPPORTED, said),
+            WordsError::TooMany(_) => {
+                Self::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, said).hint("Look for more words.")
+            }
+            WordsError::NotReady(_) => {
+                Self::new(sqlstate::NOT_IN_PREREQUISITE_STATE, said).hint("Try again.")
+            }
+            WordsError::Service(error) => error.into(),
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod stream;
 mod text;
 mod upstream;
 pub mod values;
+pub mod words;
 
 pub use access::{Acceptor, Access, Users};
 pub use catalog::Catalog;

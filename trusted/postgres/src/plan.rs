@@ -11,6 +11,7 @@ use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::named::Naming;
+use arras_service::words::WordQuery;
 pub use derived::{Called, Compared, Derived, DerivedExpression, DerivedPart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -126,6 +127,14 @@ pub enum Form {
     Order(Arc<Encryption>),
     /// What the database compares the column's terms of order with: `bytea`. Where they are labels, for `arras.mope_bound`.
     Bound(Arc<Encryption>, Side, Gap),
+    /// The name that the words of the text are entered under: `bytea`, for `arras.text_name`.
+    Text(Arc<Encryption>),
+    /// The same of an array's members: `bytea[]`.
+    TextArray(Arc<Encryption>),
+    /// The names of the texts that a query finds, which the value is: `bytea[]`.
+    Found(Arc<Encryption>, WordQuery),
+    /// Whether such a query finds a text without a word: a truth value.
+    FoundEmpty(Arc<Encryption>, WordQuery),
 }
 
 impl Form {
@@ -135,6 +144,8 @@ impl Form {
         match self {
             Self::Bound(encryption, ..) => encryption.labels().is_some(),
             Self::Order(encryption) | Self::OrderArray(encryption) => encryption.hides_frequency(),
+            Self::Text(_) | Self::TextArray(_) | Self::Found(..) => true,
+            Self::FoundEmpty(..) => false,
             Self::Plain
             | Self::Presence
             | Self::Sealed(_)
@@ -150,15 +161,21 @@ impl Form {
     #[must_use]
     pub fn is_array(&self) -> bool {
         match self {
-            Self::SealedArray(_) | Self::EqualityArray(_) | Self::EqualToArray(_) | Self::OrderArray(_) => {
-                true
-            }
+            Self::SealedArray(_)
+            | Self::EqualityArray(_)
+            | Self::EqualToArray(_)
+            | Self::OrderArray(_)
+            | Self::TextArray(_) => true,
             Self::Plain
             | Self::Presence
             | Self::Sealed(_)
             | Self::Equality(_)
             | Self::EqualTo(_)
             | Self::Order(_)
+            | Self::Text(_)
+            // One text is asked for.
+            | Self::Found(..)
+            | Self::FoundEmpty(..)
             | Self::Bound(..) => false,
         }
     }
@@ -168,13 +185,19 @@ impl Form {
     pub fn oid(&self) -> Option<u32> {
         match self {
             Self::Plain => None,
-            Self::Presence => Some(16),
-            Self::Sealed(_) | Self::Equality(_) | Self::EqualTo(_) | Self::Order(_) | Self::Bound(..) => {
-                Some(17)
-            }
-            Self::SealedArray(_) | Self::EqualityArray(_) | Self::EqualToArray(_) | Self::OrderArray(_) => {
-                Some(1001)
-            }
+            Self::Presence | Self::FoundEmpty(..) => Some(16),
+            Self::Sealed(_)
+            | Self::Equality(_)
+            | Self::EqualTo(_)
+            | Self::Order(_)
+            | Self::Bound(..)
+            | Self::Text(_) => Some(17),
+            Self::SealedArray(_)
+            | Self::EqualityArray(_)
+            | Self::EqualToArray(_)
+            | Self::OrderArray(_)
+            | Self::TextArray(_)
+            | Self::Found(..) => Some(1001),
         }
     }
 }
@@ -464,6 +487,10 @@ impl Rewritten {
             | Form::EqualTo(_)
             | Form::EqualityArray(_)
             | Form::EqualToArray(_)
+            | Form::Text(_)
+            | Form::TextArray(_)
+            | Form::Found(..)
+            | Form::FoundEmpty(..)
             | Form::Bound(..) => None,
         });
         stored.chain(self.locks.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect()

@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, TEXT_SUFFIX};
 use crate::schema::Schema;
-use arras_protocol::leakage::sql::{EQUALITY_TERM, SEALED_COLUMN};
+use arras_protocol::leakage::sql::{EQUALITY_TERM, SEALED_COLUMN, TEXT_NAME};
 use arras_protocol::leakage::{Leakage, Pattern};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -80,6 +80,15 @@ impl ColumnReport {
                 holds: order.holds(column),
                 serves: order.serves(),
                 leakage: order.leakage(),
+            });
+        }
+        if let Some(language) = column.text {
+            terms.push(Term {
+                name: format!("{name}{TEXT_SUFFIX}"),
+                kind: "bytea",
+                holds: format!("16 random bytes, under which the words of the text (\"{language}\") are kept by an enclave"),
+                serves: "@@ with to_tsquery and the like",
+                leakage: TEXT_NAME,
             });
         }
         Self { label: column.label.clone(), kind: column.kind.name(), terms }

@@ -22,6 +22,7 @@ mod insert;
 mod insert_listed;
 mod insert_rows;
 mod layout;
+mod matched;
 mod meant;
 mod mention;
 mod naming;

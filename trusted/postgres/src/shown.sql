@@ -29,7 +29,7 @@ CREATE OR REPLACE VIEW arras.term AS
     SELECT t.attrelid, t.attnum, s.attnum AS base
     FROM arras.shown s
     JOIN pg_catalog.pg_attribute t ON t.attrelid = s.attrelid AND NOT t.attisdropped
-        AND t.attname IN ((s.attname || '$eq')::name, (s.attname || '$ord')::name);
+        AND t.attname IN ((s.attname || '$eq')::name, (s.attname || '$ord')::name, (s.attname || '$text')::name);
 GRANT SELECT ON arras.term TO PUBLIC;
 
 -- The numbers of columns with those of terms replaced by those of their columns.
@@ -44,8 +44,8 @@ $$;
 CREATE OR REPLACE FUNCTION arras.shown_text(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT regexp_replace(
-        regexp_replace(definition, '"([a-z_][a-z0-9_]*)\$(eq|ord)"', '\1', 'g'),
-        '"((?:[^"]|"")*)\$(eq|ord)"', '"\1"', 'g')
+        regexp_replace(definition, '"([a-z_][a-z0-9_]*)\$(eq|ord|text)"', '\1', 'g'),
+        '"((?:[^"]|"")*)\$(eq|ord|text)"', '"\1"', 'g')
 $$;
 CREATE OR REPLACE FUNCTION arras.pg_get_indexdef(index oid) RETURNS text LANGUAGE sql STABLE STRICT AS
 $$ SELECT arras.shown_text(pg_catalog.pg_get_indexdef(index)) $$;
@@ -68,14 +68,14 @@ BEGIN
     FOR shown IN
         SELECT * FROM (VALUES
             ('pg_catalog', 'pg_class', $q$FROM pg_catalog.pg_class o
-                WHERE o.relkind <> 'i' OR o.relname !~ '^arras_[0-9a-f]{16}_(equality|order)$'$q$),
+                WHERE o.relkind <> 'i' OR o.relname !~ '^arras_[0-9a-f]{16}_(equality|order|text)$'$q$),
             ('pg_catalog', 'pg_attribute', $q$FROM pg_catalog.pg_attribute o
                 LEFT JOIN arras.shown s ON s.attrelid = o.attrelid AND s.attnum = o.attnum
                 LEFT JOIN pg_catalog.pg_type y ON y.oid = s.type_id
                 WHERE NOT EXISTS (SELECT 1 FROM arras.term t WHERE t.attrelid = o.attrelid AND t.attnum = o.attnum)$q$),
             ('pg_catalog', 'pg_index', $q$FROM pg_catalog.pg_index o
                 WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = o.indexrelid
-                    AND c.relname ~ '^arras_[0-9a-f]{16}_(equality|order)$')$q$),
+                    AND c.relname ~ '^arras_[0-9a-f]{16}_(equality|order|text)$')$q$),
             ('pg_catalog', 'pg_constraint', 'FROM pg_catalog.pg_constraint o'),
             ('pg_catalog', 'pg_trigger', $q$FROM pg_catalog.pg_trigger o WHERE o.tgname !~ '^arras_order_'$q$),
             ('information_schema', 'columns', $q$FROM information_schema.columns o
@@ -83,7 +83,7 @@ BEGIN
                     = (o.table_schema::name, o.table_name::name, o.column_name::name)
                 LEFT JOIN pg_catalog.pg_type y ON y.oid = s.type_id
                 WHERE NOT EXISTS (SELECT 1 FROM arras.shown_column t WHERE t.schema_name = o.table_schema
-                    AND t.table_name = o.table_name AND o.column_name IN (t.column_name || '$eq', t.column_name || '$ord'))$q$),
+                    AND t.table_name = o.table_name AND o.column_name IN (t.column_name || '$eq', t.column_name || '$ord', t.column_name || '$text'))$q$),
             ('information_schema', 'key_column_usage', 'FROM information_schema.key_column_usage o'),
             ('information_schema', 'constraint_column_usage', 'FROM information_schema.constraint_column_usage o')
         ) AS v (place, name, source)
@@ -116,8 +116,8 @@ BEGIN
                     'coalesce(information_schema._pg_numeric_scale(s.type_id, s.modifier), o.numeric_scale)'),
                 ('columns', 'datetime_precision',
                     'coalesce(information_schema._pg_datetime_precision(s.type_id, s.modifier), o.datetime_precision)'),
-                ('key_column_usage', 'column_name', 'regexp_replace(o.column_name::text, ''\$(eq|ord)$'', '''')'),
-                ('constraint_column_usage', 'column_name', 'regexp_replace(o.column_name::text, ''\$(eq|ord)$'', '''')')
+                ('key_column_usage', 'column_name', 'regexp_replace(o.column_name::text, ''\$(eq|ord|text)$'', '''')'),
+                ('constraint_column_usage', 'column_name', 'regexp_replace(o.column_name::text, ''\$(eq|ord|text)$'', '''')')
             ) AS r (view, name, expression) WHERE r.view = shown.name AND r.name = a.attname),
             format('o.%I', a.attname)), a.attname), ', ' ORDER BY a.attnum)
         INTO listed

@@ -10,6 +10,7 @@ mod session_keys;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use crate::catalog::Encryption;
 use crate::codec::Datum;
@@ -28,6 +29,7 @@ pub use session_keys::{ConnectionId, ConnectionKeys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub(crate) use stored::stored_terms;
+pub(crate) use words::{Entered, enter_rows};
 
 /// What the function of a bound is given first: below all labels.
 const BOUND_BELOW_ALL: u8 = 0;
@@ -66,6 +68,8 @@ pub struct Inputs<'a> {
     pub read: &'a [Option<String>],
     /// What a program has computed, as text.
     pub computed: &'a [Option<String>],
+    /// Texts whose words were entered already.
+    pub(crate) entered: Option<&'a Entered>,
     /// Whom it is for.
     pub asker: Asker,
 }
@@ -155,9 +159,12 @@ pub async fn compute(
             ));
         }
         for (one, answer) in list.iter().zip(answers) {
-            put_answer(&mut found, one, answer)?;
+            put_answer(&mut found, (one.position, one.member), answer)?;
         }
     }
+    // A statement may look for what it stores.
+    words::enter(values, inputs, columns, &mut found).await?;
+    words::find(values, inputs, columns, &mut found).await?;
     Ok(found)
 }
 
@@ -194,7 +201,11 @@ fn asked_of<'v>(position: usize, value: &'v Value, inputs: Inputs<'_>) -> Result
         | Form::Equality(_)
         | Form::EqualTo(_)
         | Form::EqualityArray(_)
-        | Form::EqualToArray(_) => {
+        | Form::EqualToArray(_)
+        | Form::Text(_)
+        | Form::TextArray(_)
+        | Form::Found(..)
+        | Form::FoundEmpty(..) => {
             return Ok(Vec::new());
         }
     };
@@ -209,15 +220,19 @@ fn asked_of<'v>(position: usize, value: &'v Value, inputs: Inputs<'_>) -> Result
 }
 
 /// Puts what was answered in the place of what was asked for.
-fn put_answer(found: &mut [PhysicalValue], asked: &Asked<'_>, answer: Vec<u8>) -> Result<(), SqlError> {
-    match (found.get_mut(asked.position), asked.member) {
+fn put_answer(
+    found: &mut [PhysicalValue],
+    (position, member): (usize, Option<usize>),
+    answer: Vec<u8>,
+) -> Result<(), SqlError> {
+    match (found.get_mut(position), member) {
         (Some(PhysicalValue::Array(members)), Some(member)) => {
             if let Some(place) = members.get_mut(member) {
                 *place = Some(answer);
             }
         }
         (Some(place), None) => *place = PhysicalValue::Bytes(answer),
-        (Some(_) | None, _) => return Err(defect("an order was asked for what has none")),
+        (Some(_) | None, _) => return Err(defect("a term was asked for what has none")),
     }
     Ok(())
 }
@@ -362,9 +377,14 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
                 }
             })
         }
-        Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),
+        Form::OrderArray(encryption) | Form::TextArray(encryption) => {
+            array(value, encryption, inputs, &|_| Ok(None))
+        }
         // What is not NULL is asked for.
-        Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),
+        Form::Order(_) | Form::Bound(..) | Form::Text(_) | Form::Found(..) => Ok(PhysicalValue::Null),
+        Form::FoundEmpty(encryption, written) => {
+            words::of_nothing(value, (encryption, *written), inputs, columns)
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod postgres;
 mod proxy;
 mod restore;
 mod search;
+mod search_host;
 mod server_process;
 mod unlock;
 
@@ -196,6 +197,23 @@ pub struct DemoArguments {
     pub keep: Option<PathBuf>,
 }
 
+/// Where a host of boolean search runs, and how it is spoken to.
+#[derive(Args, Debug)]
+pub struct SearchHostArguments {
+    /// Where a host of boolean search runs, which keeps the words of texts.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub search: Option<String>,
+    /// Directory with ca.pem, administrator.pem and administrator.key (`arras search certify`), for the channel to the enclave.
+    #[arg(long, value_name = "DIR", requires = "search")]
+    pub search_certificates: Option<PathBuf>,
+    /// Which enclaves are spoken to: a release policy.
+    #[arg(long, value_name = "FILE.toml", requires = "search")]
+    pub search_policy: Option<PathBuf>,
+    /// In place of certificates and policy: speak to whatever answers, over a channel that the host reads.
+    #[arg(long, requires = "search")]
+    pub search_plain_channel: bool,
+}
+
 /// Arguments of `arras dev`.
 #[derive(Args, Debug)]
 pub struct DevArguments {
@@ -208,18 +226,9 @@ pub struct DevArguments {
     /// Schema file; without one every field is sensitive and every supported query works.
     #[arg(long, value_name = "FILE.toml")]
     pub schema: Option<PathBuf>,
-    /// Where a host of boolean search runs, which text indexes need.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    pub search: Option<String>,
-    /// Directory with ca.pem, administrator.pem and administrator.key (`arras search certify`), for the channel to the enclave.
-    #[arg(long, value_name = "DIR", requires = "search")]
-    pub search_certificates: Option<PathBuf>,
-    /// Which enclaves are spoken to: a release policy.
-    #[arg(long, value_name = "FILE.toml", requires = "search")]
-    pub search_policy: Option<PathBuf>,
-    /// In place of certificates and policy: speak to whatever answers, over a channel that the host reads.
-    #[arg(long, requires = "search")]
-    pub search_plain_channel: bool,
+    /// Where text indexes are kept.
+    #[command(flatten)]
+    pub search: SearchHostArguments,
     /// Have the server write down everything it sees, as JSON lines.
     #[arg(long, value_name = "FILE")]
     pub transcript: Option<PathBuf>,
@@ -371,6 +380,9 @@ pub struct PostgresDevArguments {
     /// `HOST:PORT`, or the folder of a socket, `/run/arras` or `/run/arras:PORT`.
     #[arg(long, value_name = "PLACE", value_parser = place, default_value = "127.0.0.1:5433")]
     pub listen: Place,
+    /// Where words of texts are kept.
+    #[command(flatten)]
+    pub search: SearchHostArguments,
 }
 
 /// Arguments of `arras proxy`.

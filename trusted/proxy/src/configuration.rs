@@ -14,7 +14,7 @@ pub const FILE_NAME: &str = "arras.toml";
 const MEMORY_MIN: usize = 128;
 
 /// Why a host of boolean search is of no use.
-const NO_SEARCH: &str = "text indexes need a build with feature `search`, and this is none";
+pub(crate) const NO_SEARCH: &str = "text indexes need a build with feature `search`, and this is none";
 
 /// What the file says. Relative paths in it are relative to the file, and absolute once read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -112,7 +112,12 @@ impl Search {
         }
     }
 
-    fn relative_to(&mut self, base: &Path) {
+    /// Whether a configuration's part is right, or what is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.mistake().map_or(Ok(()), |mistake| Err(format!("[search]: {mistake}")))
+    }
+
+    pub(crate) fn relative_to(&mut self, base: &Path) {
         for path in [&mut self.certificates, &mut self.policy].into_iter().flatten() {
             *path = base.join(&*path);
         }
@@ -209,8 +214,8 @@ impl Configuration {
                 read.memory
             )));
         }
-        if let Some(mistake) = read.search.as_ref().and_then(Search::mistake) {
-            return Err(wrong(format!("[search]: {mistake}")));
+        if let Some(search) = &read.search {
+            search.check().map_err(wrong)?;
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(
@@ -333,7 +338,8 @@ pub fn template(values: &Values<'_>) -> String {
 const SEARCH: &str = "\
          \n\
          # [search]\n\
-         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text); without it there are none.\n\
+         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text) and words of PostgreSQL's columns (@@);\n\
+         # without it there are none.\n\
          # host = \"127.0.0.1:27300\"\n\
          # ca.pem, and administrator.pem and .key, as `arras search certify` makes them; and which enclaves are spoken to\n\
          # (docs/host.md). For trials, plain_channel = true in place of both.\n\

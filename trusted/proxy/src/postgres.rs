@@ -7,10 +7,16 @@ mod lately;
 mod opening;
 mod place;
 mod ready;
+#[cfg(feature = "search")]
+mod words;
+#[cfg(not(feature = "search"))]
+#[path = "postgres/wordless.rs"]
+mod words;
 
 use crate::cli::Failure;
 use crate::configuration::{
-    ConfigurationError, KeyringFile, LogFormat, default_connections_max, default_memory, parse_failure,
+    ConfigurationError, KeyringFile, LogFormat, Search, default_connections_max, default_memory,
+    parse_failure,
 };
 use arras_keys::Keyring;
 use arras_postgres::{Acceptor, Access, Listener, LoginPassword, Options, Server, Upstream, Users};
@@ -197,6 +203,8 @@ pub struct Alone {
     /// Form of the log.
     #[serde(default)]
     pub log_format: LogFormat,
+    /// The host of boolean search that keeps words of texts; without one none are kept.
+    pub search: Option<Search>,
 }
 
 impl Alone {
@@ -215,6 +223,10 @@ impl Alone {
         let mut read: Self = toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
         let base = path.parent().unwrap_or(Path::new(""));
         read.postgres.relative_to(base);
+        if let Some(search) = &mut read.search {
+            search.check().map_err(wrong)?;
+            search.relative_to(base);
+        }
         read.keyring.path = base.join(&read.keyring.path);
         if let Some(key_file) = &mut read.keyring.key_file {
             *key_file = base.join(&*key_file);
@@ -232,19 +244,20 @@ pub(crate) struct Listening {
 impl Listening {
     /// Opens the listeners, and says so on standard output.
     ///
-    /// Messages and prepared statements may hold `memory` MiB.
+    /// At most so many sessions, whose messages and prepared statements may hold so many MiB.
     pub(crate) async fn open(
         postgres: &Postgres,
-        connections_max: usize,
-        memory: usize,
+        (connections_max, memory): (usize, usize),
         keyring: Option<&Keyring>,
+        search: Option<&Search>,
     ) -> Result<Self, Failure> {
         let upstream = postgres.upstream()?;
         let rewriting = match (&postgres.schema, keyring) {
             (Some(schema), Some(keyring)) => {
                 let folder = postgres.heads.as_deref().unwrap_or(Path::new(HEADS));
                 let memory_bytes = memory.saturating_mul(1024 * 1024);
-                let asked = opening::Asked { schema, keyring, upstream: &upstream, folder, memory_bytes };
+                let upstream = &upstream;
+                let asked = opening::Asked { schema, keyring, upstream, folder, search, memory_bytes };
                 Some(opening::open(asked).await?)
             }
             (Some(_), None) => return Err(Postgres::wrong("a schema needs a keyring")),

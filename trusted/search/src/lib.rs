@@ -22,6 +22,7 @@ pub mod profile;
 pub mod search;
 pub mod service;
 pub mod snippets;
+pub mod tsquery;
 pub mod update;
 
 #[cfg(test)]

@@ -140,4 +140,9 @@ pub trait Columns: Send + Sync {
 
     /// The ciphertexts of a column's order; none if it has none of its own.
     fn order_terms(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn OrderTerms>>;
+
+    /// The words of a column's texts; none if they are not kept, or this program keeps none.
+    fn words(&self, _column: [u8; 8]) -> Option<std::sync::Arc<dyn crate::words::Words>> {
+        None
+    }
 }

@@ -8,6 +8,7 @@ pub mod examined;
 pub mod explanation;
 pub mod interrupt;
 pub mod store;
+pub mod words;
 
 pub use error::{Blame, Fault, ServiceError};
 

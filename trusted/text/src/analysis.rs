@@ -145,6 +145,37 @@ impl Analysis {
         done
     }
 
+    /// The updates that enter texts, each as all that there is of a row.
+    pub(super) fn entries(
+        &self,
+        texts: &[(RowId, String)],
+        language: Language,
+        (names, collection, salt): (Names, u32, Salt),
+    ) -> Vec<Update> {
+        let mut filler = Filler::new(collection, salt);
+        let mut updates = Vec::new();
+        let mut full = |update| {
+            updates.push(update);
+            Ok::<_, Infallible>(())
+        };
+        for (row, text) in texts {
+            let Ok(()) = self.with(language, |collector| {
+                collector.begin();
+                collector.field(Field::Type, MARK);
+                collector.feed(text);
+                collector.end_text();
+                filler.document(
+                    names.document(*row),
+                    Numbers { date: 0, size: 0 },
+                    &collector.finish(),
+                    &mut full,
+                )
+            });
+        }
+        let Ok(()) = filler.flush(&mut full);
+        updates
+    }
+
     /// The updates that make an index have documents as they are. A document without a text is not in it.
     pub(super) fn updates(
         &self,

@@ -32,8 +32,17 @@ use tokio::task::JoinHandle;
 
 pub(super) use arras_schemes::bisen::message::Opened;
 
-/// The collection of all text indexes.
-const COLLECTION: &str = "arras text indexes";
+/// Whose index it is that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    /// The enclave's name of the collection that all of them are in.
+    pub(super) collection: &'static str,
+    /// What cannot be done without the host.
+    pub(super) waits: &'static str,
+    /// What is to be done if the enclave was set back.
+    pub(super) mended_by: &'static str,
+}
+
 /// Operations under way at a time.
 const CONNECTIONS_MAX: usize = 8;
 /// Attempts at a change that comes late each time.
@@ -43,6 +52,7 @@ const LATE_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Client {
     host: Arc<dyn Host>,
+    of: Use,
     revisions: Arc<Revisions>,
     idle: Mutex<Vec<Connection>>,
     turns: Semaphore,
@@ -59,9 +69,10 @@ const CHANGES_PER_LOOK: u32 = 64;
 const CHANGES_PER_LOOK_MAX: u32 = 1 << 20;
 
 /// The collection's revisions, as far as this client knows them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Revisions {
     known: Mutex<Known>,
+    of: Use,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,9 +102,10 @@ impl Revisions {
         let least = known.acknowledged.min(before);
         if revision < least {
             let message = format!(
-                "its enclave was set back: it is at revision {}, and was at {}; drop all text indexes and create them again",
+                "its enclave was set back: it is at revision {}, and was at {}; {}",
                 number(revision),
-                number(least)
+                number(least),
+                self.of.mended_by
             );
             return Err(ServiceError::new(Fault::Corruption, message));
         }
@@ -160,10 +172,11 @@ fn failed(error: &dyn std::fmt::Display) -> ServiceError {
 }
 
 impl Client {
-    pub(super) fn new(host: Arc<dyn Host>) -> Self {
+    pub(super) fn new(host: Arc<dyn Host>, of: Use) -> Self {
         Self {
             host,
-            revisions: Arc::default(),
+            of,
+            revisions: Arc::new(Revisions { known: Mutex::default(), of }),
             idle: Mutex::default(),
             turns: Semaphore::new(CONNECTIONS_MAX),
             lane: tokio::sync::Mutex::default(),
@@ -284,9 +297,8 @@ impl Client {
         let host = self.host.place();
         let message = match error.fault {
             Fault::Unreachable => format!(
-                "the host of boolean search at {host} cannot be reached ({}): $text, and writes of collections with a text index, wait \
-                 for it; try again",
-                error.message
+                "the host of boolean search at {host} cannot be reached ({}): {} wait for it; try again",
+                error.message, self.of.waits
             ),
             _ => format!("the host of boolean search at {host}: {}", error.message),
         };
@@ -297,7 +309,7 @@ impl Client {
         // What is acknowledged while this connection comes about may not be in what is said on it.
         let before = self.acknowledged();
         let mut talk = self.host.begin().await?;
-        let opened = open(&mut *talk).await?;
+        let opened = open(&mut *talk, self.of.collection).await?;
         self.revisions.hear(opened.revision, before)?;
         let heard = opened.revision;
         Ok(Connection { talk, opened, heard, revisions: Arc::clone(&self.revisions) })
@@ -305,12 +317,12 @@ impl Client {
 }
 
 /// Opens the collection, or makes it if there is none.
-async fn open(talk: &mut dyn Conversation) -> Result<Opened, ServiceError> {
+async fn open(talk: &mut dyn Conversation, collection: &str) -> Result<Opened, ServiceError> {
     let profile = Profile::new(Language::None);
-    let reply = match ask(talk, Request::Open(COLLECTION.to_owned())).await {
+    let reply = match ask(talk, Request::Open(collection.to_owned())).await {
         // That it is not there looks like that it is somebody else's, who then refuses to have it made.
         Ok(Reply::Refused(Refused::NotAllowed)) => {
-            ask(talk, Request::Create { name: COLLECTION.to_owned(), settings: profile.settings() }).await?
+            ask(talk, Request::Create { name: collection.to_owned(), settings: profile.settings() }).await?
         }
         reply => reply?,
     };
@@ -358,7 +370,7 @@ impl Connection {
         if self.heard >= before {
             return Ok(());
         }
-        match self.ask(Request::Open(COLLECTION.to_owned())).await? {
+        match self.ask(Request::Open(self.revisions.of.collection.to_owned())).await? {
             Reply::Opened(opened) => self.hear(opened.revision, before),
             _ => Err(failure(Failure::Reply)),
         }
@@ -468,7 +480,7 @@ impl Connection {
     }
 
     /// The rows that an index has. Behind this no change comes that was made before.
-    fn left_of(&mut self, names: Names) -> Answer<'_, Vec<RowId>> {
+    pub(super) fn left_of(&mut self, names: Names) -> Answer<'_, Vec<RowId>> {
         Box::pin(async move {
             self.update(&mut None, &Update::new(self.opened.collection)).await?;
             match marked() {
@@ -479,7 +491,7 @@ impl Connection {
     }
 
     /// Takes rows out of an index.
-    fn retire(&mut self, names: Names, rows: Arc<[RowId]>) -> Answer<'_, ()> {
+    pub(super) fn retire(&mut self, names: Names, rows: Arc<[RowId]>) -> Answer<'_, ()> {
         Box::pin(async move {
             let mut update = Update::new(self.opened.collection);
             for row in &*rows {
@@ -493,7 +505,7 @@ impl Connection {
     fn is_to_be_compacted(&mut self) -> Answer<'_, bool> {
         Box::pin(async move {
             let before = self.revisions.known().acknowledged;
-            match self.ask(Request::Open(COLLECTION.to_owned())).await? {
+            match self.ask(Request::Open(self.revisions.of.collection.to_owned())).await? {
                 Reply::Opened(opened) => {
                     self.hear(opened.revision, before)?;
                     Ok(opened.is_to_be_compacted())

@@ -11,6 +11,7 @@
 
 mod analysis;
 mod client;
+pub mod columns;
 pub mod talk;
 
 use analysis::{Analysis, Meaning, Text};
@@ -23,10 +24,17 @@ use arras_schemes::bisen::{DocumentName, Salt};
 use arras_search::language::Language;
 use arras_service::{Fault, ServiceError};
 use bson::Document;
-use client::{Client, Opened};
+use client::{Client, Opened, Use};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use talk::Host;
+
+/// Text indexes of collections of documents.
+const INDEXES: Use = Use {
+    collection: "arras text indexes",
+    waits: "$text, and writes of collections with a text index,",
+    mended_by: "drop all text indexes and create them again",
+};
 
 /// The service of text indexes at a host.
 #[derive(Debug)]
@@ -39,7 +47,7 @@ impl Service {
     /// A service at a host; it is spoken to when something is asked of it.
     #[must_use]
     pub fn new(host: Arc<dyn Host>) -> Self {
-        Self { client: Arc::new(Client::new(host)), analysis: Arc::default() }
+        Self { client: Arc::new(Client::new(host, INDEXES)), analysis: Arc::default() }
     }
 }
 

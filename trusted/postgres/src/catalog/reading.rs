@@ -1,6 +1,6 @@
 //! The catalogue as it is read from the database, and whether what is declared fits what is there.
 
-use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Order, Table};
+use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Order, SUFFIXES, TEXT_SUFFIX, Table};
 use crate::error::{SqlError, sqlstate};
 use crate::schema::Schema;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,11 +61,12 @@ const PLACES: (&str, &str) = ("arras", "stored_labels");
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
 const EQUALITY_TYPE: &str = "bytea";
+const TEXT_TYPE: &str = "bytea";
 
 /// The types of terms, by suffix.
 fn term_types() -> impl Iterator<Item = (&'static str, &'static str)> {
     let orders = Order::ALL.iter().map(|order| (ORDER_SUFFIX, order.kind()));
-    std::iter::once((EQUALITY_SUFFIX, EQUALITY_TYPE)).chain(orders)
+    [(EQUALITY_SUFFIX, EQUALITY_TYPE), (TEXT_SUFFIX, TEXT_TYPE)].into_iter().chain(orders)
 }
 
 /// A column as it is stored.
@@ -147,7 +148,7 @@ fn views_of(schema: &Schema, reads: &[ViewReads]) -> BTreeSet<(String, String)> 
         let Some(declared) = schema.tables.get(&read.from) else { return false };
         let is_of = |name: &String| {
             let rest = read.column.strip_prefix(name.as_str());
-            rest.is_some_and(|rest| ["", EQUALITY_SUFFIX, ORDER_SUFFIX].contains(&rest))
+            rest.is_some_and(|rest| rest.is_empty() || SUFFIXES.contains(&rest))
         };
         read.column.is_empty() || declared.keys().any(is_of)
     };
@@ -233,10 +234,10 @@ fn logical(
                     "Declare it again, with the id that it had: without it, its values cannot be read.",
                 ));
             };
-            let wanted = if suffix == EQUALITY_SUFFIX {
-                encryption.equality.is_some()
-            } else {
-                encryption.order.is_some()
+            let wanted = match suffix {
+                EQUALITY_SUFFIX => encryption.equality.is_some(),
+                TEXT_SUFFIX => encryption.text.is_some(),
+                _ => encryption.order.is_some(),
             };
             if !wanted {
                 return Err(misfit(

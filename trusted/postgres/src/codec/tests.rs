@@ -19,6 +19,7 @@ fn column(kind: ColumnType) -> Encryption {
         equality: Some(id),
         order: Some(Order::Mope),
         sum: true,
+        text: None,
     }
 }
 

@@ -165,7 +165,7 @@ impl Connections {
     }
 
     /// What comes of something, or that nothing came in time.
-    pub(super) async fn within<T>(
+    pub(crate) async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, ChannelError>>,
     ) -> Result<T, ChannelError> {

@@ -13,7 +13,7 @@ use super::scope::{Found, Relation, Scope};
 use super::select::Grouped;
 use super::term::Term;
 use super::upsert::Upsert;
-use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table, Taken};
+use crate::catalog::{Catalog, Encryption, ORDER_SUFFIX, SUFFIXES, Table, Taken};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, ParameterType, Piece, Rewritten, Source, Value};
 use crate::text::{Lexemes, fold, name_of, quoted};
@@ -213,7 +213,7 @@ impl<'a> Analysis<'a> {
             self.ordered.extend(labelled.map(|encryption| encryption.id));
             let named = column.encryption.as_ref().map(|of| (column.name.clone(), of.label.clone()));
             self.labels.extend(named);
-            let terms = [EQUALITY_SUFFIX, ORDER_SUFFIX].map(|suffix| format!("{}{suffix}", column.name));
+            let terms = SUFFIXES.map(|suffix| format!("{}{suffix}", column.name));
             self.names.insert(column.name.clone());
             self.names.extend(terms);
         }
@@ -374,7 +374,7 @@ impl<'a> Analysis<'a> {
 
     /// Is it the name of a column of terms, which no statement of a client's names?
     fn is_term(&self, name: &str) -> bool {
-        (name.ends_with(EQUALITY_SUFFIX) || name.ends_with(ORDER_SUFFIX)) && self.names.contains(name)
+        SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) && self.names.contains(name)
     }
 
     /// A reference stands as it is: the sealed value.

@@ -61,6 +61,9 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         let reader = format!("operator {op}");
+        if *op == BinaryOperator::AtAt && self.matched(left, right, scope)? {
+            return Ok(());
+        }
         let side = match comparison_of(op) {
             Some(Comparison::Equal) => return self.equal(left, right, scope, &reader),
             Some(Comparison::Ordered(side)) => side,
@@ -517,5 +520,6 @@ pub(super) fn common_term(left: &Encryption, right: &Encryption, wanted: Term) -
             let compares = left.order.is_some_and(Order::is_deterministic);
             (one_column && compares).then_some(Term::Order)
         }
+        Term::Text => None,
     }
 }

@@ -8,7 +8,7 @@ use super::analysis::Analysis;
 use super::constant::{Constant, cast_tokens, constant, in_parentheses};
 use super::insert::{Columns, items};
 use super::scope::{Relation, RelationColumn, Scope};
-use super::term::{Term, stored_order};
+use super::term::{Term, stored_name, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
@@ -400,6 +400,7 @@ impl Analysis<'_> {
             let form = match form {
                 Form::Equality(encryption) => Form::EqualityArray(encryption),
                 Form::Order(encryption) => Form::OrderArray(encryption),
+                Form::Text(encryption) => Form::TextArray(encryption),
                 _ => Form::SealedArray(encryption.clone()),
             };
             let mut pieces = self.value_pieces(&found, form)?;
@@ -565,7 +566,8 @@ impl Listed<'_> {
         let term_of = std::iter::once(None).chain(encryption.terms().map(Some));
         let text = |(name, term): (String, Option<Term>)| match term {
             Some(Term::Order) if is_array => stored_order(encryption, &name),
-            Some(Term::Order | Term::Equality) | None => name,
+            Some(Term::Text) if is_array => stored_name(encryption, &name),
+            Some(Term::Order | Term::Equality | Term::Text) | None => name,
         };
         names.into_iter().zip(term_of).map(text).collect::<Vec<_>>().join(", ")
     }

@@ -211,6 +211,16 @@ fn declare(
     Ok(Some((Action::Rewritten(declared), Some(Naming::Declared(name, outputs, outlives)))))
 }
 
+/// The type that a value of a form is sent as.
+fn physical_type(form: &Form) -> &'static str {
+    match form {
+        Form::Presence | Form::FoundEmpty(..) => "boolean",
+        Form::Found(..) => "bytea[]",
+        form if form.is_array() => "bytea[]",
+        _ => "bytea",
+    }
+}
+
 /// The text of a statement before a token.
 fn before<'t>(text: &'t str, lexemes: &Lexemes, at: usize) -> &'t str {
     text.get(lexemes.span().start..lexemes.bytes(at).start).unwrap_or_default()
@@ -256,9 +266,7 @@ fn prepare(
     }
     let kind = |value: &Value| match (&value.form, &value.source) {
         (Form::Plain, Source::Parameter(_)) => name_of(value).unwrap_or("unknown").to_owned(),
-        (form, _) if form.is_array() => "bytea[]".to_owned(),
-        (Form::Presence, _) => "boolean".to_owned(),
-        _ => "bytea".to_owned(),
+        (form, _) => physical_type(form).to_owned(),
     };
     let kinds: Vec<String> = rewritten.values.iter().map(kind).collect();
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
@@ -406,6 +414,10 @@ impl Analysis<'_> {
             | Form::EqualToArray(encryption)
             | Form::OrderArray(encryption)
             | Form::Order(encryption)
+            | Form::Text(encryption)
+            | Form::TextArray(encryption)
+            | Form::Found(encryption, _)
+            | Form::FoundEmpty(encryption, _)
             | Form::Bound(encryption, ..) => encryption.clone(),
         };
         statement::require_shallow(self.lexemes)?;

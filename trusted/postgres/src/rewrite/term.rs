@@ -2,7 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, cast_agrees};
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, TEXT_SUFFIX};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, Piece, Side, Source, Value};
@@ -16,6 +16,8 @@ pub(crate) enum Term {
     Equality,
     /// Labels or ciphertexts of the column's order.
     Order,
+    /// Names that words of texts are entered under.
+    Text,
 }
 
 impl Term {
@@ -23,13 +25,14 @@ impl Term {
         match self {
             Self::Equality => EQUALITY_SUFFIX,
             Self::Order => ORDER_SUFFIX,
+            Self::Text => TEXT_SUFFIX,
         }
     }
 
     /// The type of its column.
     pub(crate) fn kind(self, encryption: &Encryption) -> &'static str {
         match self {
-            Self::Equality => "bytea",
+            Self::Equality | Self::Text => "bytea",
             Self::Order => encryption.order.unwrap_or_default().kind(),
         }
     }
@@ -47,6 +50,7 @@ impl Term {
         match self {
             Self::Equality => "equality",
             Self::Order => "order",
+            Self::Text => "text",
         }
     }
 }
@@ -62,26 +66,31 @@ impl Encryption {
         match term {
             Term::Equality => self.equality.is_some(),
             Term::Order => self.order.is_some(),
+            Term::Text => self.text.is_some(),
         }
     }
 
     /// The terms that equal values share, and groups are made by.
     pub(super) fn shared_terms(&self) -> impl Iterator<Item = Term> {
         let random = self.order.is_some_and(|order| !order.is_deterministic());
-        self.terms().filter(move |term| *term == Term::Equality || !random)
+        self.terms().filter(move |term| match term {
+            Term::Equality => true,
+            Term::Order => !random,
+            Term::Text => false,
+        })
     }
 
     /// Are values found by an index of the term? One that a function compares serves equality only, where nothing else does.
     pub(super) fn is_found_by(&self, term: Term) -> bool {
         match (term, self.order) {
-            (Term::Equality, _) | (Term::Order, None) => true,
+            (Term::Equality | Term::Text, _) | (Term::Order, None) => true,
             (Term::Order, Some(order)) => order.sorts() || self.equal_by() == Some(Term::Order),
         }
     }
 
     /// The terms that are stored beside the sealed value.
     pub(crate) fn terms(&self) -> impl Iterator<Item = Term> {
-        [Term::Equality, Term::Order].into_iter().filter(|term| self.has(*term))
+        [Term::Equality, Term::Order, Term::Text].into_iter().filter(|term| self.has(*term))
     }
 }
 
@@ -89,6 +98,13 @@ impl Encryption {
 const LABEL_OF: &str = "arras.mope_order";
 /// What the database calls to find what labels are compared with.
 const BOUND_OF: &str = "arras.mope_bound";
+/// What the database calls to see that a name may still be stored.
+const NAME_OF: &str = "arras.text_name";
+
+/// The name that is stored of a text, an expression of what [`arras_service::words::Words::enter`] gives.
+pub(super) fn stored_name(encryption: &Encryption, entered: &str) -> String {
+    format!("{NAME_OF}('{}'::bigint, {entered})", i64::from_be_bytes(encryption.id))
+}
 
 /// What is stored of a term of order, a ciphertext or an expression of one: the label that the database has for it, or itself.
 pub(super) fn stored_order(encryption: &Encryption, ciphertext: &str) -> String {
@@ -101,15 +117,16 @@ pub(super) fn stored_order(encryption: &Encryption, ciphertext: &str) -> String 
 /// A value's place in a text, as it stands there in its form.
 pub(super) fn form_pieces(form: &Form, position: usize) -> Vec<Piece> {
     let call = |function: &str, encryption: &Encryption| {
-        if encryption.labels().is_none() {
-            return vec![Piece::Value(position)];
-        }
         let id = i64::from_be_bytes(encryption.id);
         vec![
             Piece::Text(format!("{function}('{id}'::bigint, ")),
             Piece::Value(position),
             Piece::Text(")".into()),
         ]
+    };
+    let of_labels = |function: &str, encryption: &Encryption| match encryption.labels() {
+        None => vec![Piece::Value(position)],
+        Some(_) => call(function, encryption),
     };
     match form {
         Form::Plain
@@ -121,9 +138,13 @@ pub(super) fn form_pieces(form: &Form, position: usize) -> Vec<Piece> {
         | Form::EqualityArray(_)
 | Form::EqualToArray(_)
         // Each member is one's that is taken out.
-        | Form::OrderArray(_) => vec![Piece::Value(position)],
-        Form::Order(encryption) => call(LABEL_OF, encryption),
-        Form::Bound(encryption, ..) => call(BOUND_OF, encryption),
+        | Form::OrderArray(_)
+        | Form::TextArray(_)
+        | Form::Found(..)
+        | Form::FoundEmpty(..) => vec![Piece::Value(position)],
+        Form::Order(encryption) => of_labels(LABEL_OF, encryption),
+        Form::Bound(encryption, ..) => of_labels(BOUND_OF, encryption),
+        Form::Text(encryption) => call(NAME_OF, encryption),
     }
 }
 
@@ -210,6 +231,7 @@ impl Analysis<'_> {
             && match &form {
                 Form::Sealed(_) | Form::Equality(_) | Form::EqualTo(_) => true,
                 Form::Order(encryption) => encryption.order_is_ciphertext(),
+                // The function says its type.
                 _ => false,
             };
         let mut pieces = self.value_pieces(constant, form)?;
@@ -312,7 +334,8 @@ impl Analysis<'_> {
     /// The form in which a constant is compared with a term for equality.
     pub(super) fn equal_form(encryption: &Arc<Encryption>, term: Term) -> Form {
         match term {
-            Term::Equality => Form::EqualTo(encryption.clone()),
+            // A name is compared with no constant.
+            Term::Equality | Term::Text => Form::EqualTo(encryption.clone()),
             Term::Order => Form::Bound(encryption.clone(), Side::Equal, Gap::Outside),
         }
     }
@@ -354,6 +377,10 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
         | Form::EqualToArray(encryption)
         | Form::OrderArray(encryption)
         | Form::Order(encryption)
+        | Form::Text(encryption)
+        | Form::TextArray(encryption)
+        | Form::Found(encryption, _)
+        | Form::FoundEmpty(encryption, _)
         | Form::Bound(encryption, ..) => Some(encryption.clone()),
     }
 }

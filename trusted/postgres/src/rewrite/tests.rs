@@ -15,6 +15,7 @@ mod summed;
 mod upserts;
 mod usual;
 mod views;
+mod words;
 
 use crate::catalog::{Catalog, Column, Origin, Table};
 use crate::plan::{
@@ -45,6 +46,9 @@ pub(crate) fn catalog() -> Catalog {
         [tables."public.visits"]
         age = { id = "000000000000000c", type = "integer", operations = ["order"], order = "fh_ope" }
         score = { id = "000000000000000d", type = "integer", operations = ["equality", "order"], order = "fh_ope" }
+        [tables."public.articles"]
+        body = { id = "000000000000000e", type = "text", operations = ["text"] }
+        title = { id = "000000000000000f", type = "varchar(40)", operations = ["equality", "text"], language = "simple" }
         "#,
         "schema.toml",
     )
@@ -66,6 +70,7 @@ pub(crate) fn catalog() -> Catalog {
         table("notes", &["id", "owner", "body"]),
         table("readings", &["id", "level", "depth", "rank"]),
         table("visits", &["id", "age", "score"]),
+        table("articles", &["id", "body", "title"]),
     ];
     Catalog::new(schema, tables).with_views().with_functions_of_rows(["of_row"])
 }
@@ -140,6 +145,10 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
         Form::EqualityArray(_) | Form::EqualToArray(_) => format!("‹eqs {source}›"),
         Form::OrderArray(_) => format!("‹ords {source}›"),
         Form::Order(_) => format!("‹ord {source}›"),
+        Form::Text(_) => format!("‹name {source}›"),
+        Form::TextArray(_) => format!("‹names {source}›"),
+        Form::Found(_, written) => format!("‹{written:?} {source}›"),
+        Form::FoundEmpty(_, written) => format!("‹{written:?} of nothing {source}›"),
         Form::Bound(_, side, Gap::Outside) => format!("‹{side:?} {source}›"),
         Form::Bound(_, side, Gap::Inside) => format!("‹{side:?} or in the gap {source}›"),
     }
@@ -152,6 +161,7 @@ fn text_of(rewritten: &Rewritten) -> String {
     };
     let mut text: String = rewritten.pieces.iter().map(part).collect();
     text = text.replace("arras.mope_bound('", "bound('0").replace("arras.mope_order('", "label('0");
+    text = text.replace("arras.text_name('", "name('0");
     text = text.replace("'::bigint, ", "', ").replace("\"public\".", "");
     let outputs = match &rewritten.outputs {
         Outputs::AsSent => return text,

@@ -30,6 +30,7 @@ pub(super) fn stored_forms(encryption: &Arc<Encryption>) -> Vec<(String, Form)> 
         let form = match term {
             Term::Equality => Form::Equality(encryption.clone()),
             Term::Order => Form::Order(encryption.clone()),
+            Term::Text => Form::Text(encryption.clone()),
         };
         (term.suffix().to_owned(), form)
     }));

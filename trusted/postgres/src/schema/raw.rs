@@ -1,7 +1,7 @@
 //! Reads the schema file: the text's own shape, with positions, and the checks that need them.
 
 use super::{Schema, SchemaError};
-use crate::catalog::{CIPHERTEXT_KEY_BYTES, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, Origin};
+use crate::catalog::{CIPHERTEXT_KEY_BYTES, Encryption, Order, Origin, SUFFIXES};
 use crate::column_type::ColumnType;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -15,6 +15,26 @@ const MAX_ORDERED_BYTES: u16 = 255;
 const MAX_ORDERED_DIGITS: u16 = 38;
 /// Longest name that PostgreSQL does not cut.
 const NAME_BYTES: usize = 63;
+
+/// PostgreSQL's configurations of text search that there is an analysis for; the first where none is named, as `initdb` does.
+const LANGUAGES: [&str; 16] = [
+    "english",
+    "simple",
+    "danish",
+    "dutch",
+    "finnish",
+    "french",
+    "german",
+    "hungarian",
+    "italian",
+    "norwegian",
+    "portuguese",
+    "romanian",
+    "russian",
+    "spanish",
+    "swedish",
+    "turkish",
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +54,7 @@ struct RawColumn {
     order: Option<Spanned<String>>,
     join: Option<Spanned<String>>,
     max_bytes: Option<Spanned<u16>>,
+    language: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -44,6 +65,7 @@ enum Operation {
     Unique,
     Order,
     Sum,
+    Text,
 }
 
 /// A mistake and the bytes of the text it is in.
@@ -168,7 +190,7 @@ fn table_name(name: &Spanned<String>) -> Result<(String, String), Mistake> {
 
 fn check_column_name(name: &Spanned<String>) -> Result<(), Mistake> {
     let text = name.as_ref();
-    let longest = EQUALITY_SUFFIX.len().max(ORDER_SUFFIX.len());
+    let longest = SUFFIXES.iter().map(|suffix| suffix.len()).max().unwrap_or(0);
     if text.is_empty() || text.contains(['"', '\0']) {
         return mistake(name.span(), format!("'{text}' names no column"));
     }
@@ -179,11 +201,8 @@ fn check_column_name(name: &Spanned<String>) -> Result<(), Mistake> {
             format!("a name of {} bytes; an encrypted column's has {most} at most", text.len()),
         );
     }
-    if text.ends_with(EQUALITY_SUFFIX) || text.ends_with(ORDER_SUFFIX) {
-        return mistake(
-            name.span(),
-            format!("names that end in '{EQUALITY_SUFFIX}' and '{ORDER_SUFFIX}' are the terms'"),
-        );
+    if let Some(suffix) = SUFFIXES.iter().find(|suffix| text.ends_with(*suffix)) {
+        return mistake(name.span(), format!("names that end in '{suffix}' are the terms'"));
     }
     Ok(())
 }
@@ -236,6 +255,7 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
     let max_bytes = raw.max_bytes.as_ref().map(|bytes| *bytes.as_ref());
     let equality = wants_equality.map(|_| id);
     let sum = has(Operation::Sum).is_some();
+    let text = language_of(kind, has(Operation::Text), raw.language.as_ref())?;
     let encryption = Encryption {
         id,
         label: label.to_owned(),
@@ -244,6 +264,7 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
         equality,
         order,
         sum,
+        text,
         check: None,
         origin: Origin::Stored,
     };
@@ -251,6 +272,36 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
         check_key(&encryption, order, name.span())?;
     }
     Ok(Declared { encryption, join: raw.join })
+}
+
+/// PostgreSQL's configuration that the words of a column are read by.
+fn language_of(
+    kind: ColumnType,
+    operation: Option<&Spanned<Operation>>,
+    language: Option<&Spanned<String>>,
+) -> Result<Option<&'static str>, Mistake> {
+    match (operation, language) {
+        (None, None) => Ok(None),
+        (None, Some(language)) => {
+            mistake(language.span(), "a language without \"text\" among the operations")
+        }
+        (Some(entry), _) if !matches!(kind, ColumnType::Text | ColumnType::Varchar(_)) => {
+            mistake(entry.span(), format!("{} has no words: \"text\" is for text and varchar", kind.name()))
+        }
+        (Some(_), None) => Ok(Some(LANGUAGES[0])),
+        (Some(_), Some(language)) => {
+            let found = LANGUAGES.into_iter().find(|name| name == language.as_ref());
+            let unknown = || Mistake {
+                span: language.span(),
+                message: format!(
+                    "there is no analysis for the language '{}'; there is {}",
+                    language.as_ref(),
+                    LANGUAGES.join(", ")
+                ),
+            };
+            found.map(Some).ok_or_else(unknown)
+        }
+    }
 }
 
 /// The order of a name, if this program has it.

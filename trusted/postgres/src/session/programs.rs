@@ -21,7 +21,7 @@ use crate::plan::{
 };
 use crate::replies;
 use crate::room::{Share, UNCOUNTED_BYTES};
-use crate::values::{Argument, Inputs, enter, stored_terms};
+use crate::values::{Argument, Entered, Inputs, enter, enter_rows, stored_terms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -298,12 +298,15 @@ impl Requests<'_> {
     ) -> Result<bool, super::End> {
         let arguments = arguments(&portal.statement, &portal.bound);
         let name = self.writes_of(&portal.statement);
-        if let Err(error) = self.prepare_rows(recompute, &rows, &portal.statement, &arguments).await {
-            self.refuse(b'P', error);
-            return Ok(false);
-        }
+        let entered = match self.prepare_rows(recompute, &rows, &portal.statement, &arguments).await {
+            Ok(entered) => entered,
+            Err(error) => {
+                self.refuse(b'P', error);
+                return Ok(false);
+            }
+        };
         for row in rows {
-            match self.new_values(recompute, &row, &portal.statement, &arguments).await {
+            match self.new_values(recompute, &row, &portal.statement, (&arguments, &entered)).await {
                 Ok((values, stored)) => {
                     let bound = Bind {
                         portal: WRITES,
@@ -329,25 +332,29 @@ impl Requests<'_> {
         Ok(true)
     }
 
-    /// Where rows have places of their own in an order, enters those of several rows together.
+    /// Where rows have places of their own in an order, or words, enters those of several rows together.
     async fn prepare_rows(
         &self,
         recompute: &Recompute,
         rows: &[Vec<Option<String>>],
         statement: &Statement,
         arguments: &[Argument<'_>],
-    ) -> Result<(), SqlError> {
+    ) -> Result<Entered, SqlError> {
         let values = &recompute.write.values;
-        let is_own = |value: &Value| matches!(&value.form, Form::Order(of) if of.hides_frequency());
+        let is_own = |value: &Value| match &value.form {
+            Form::Order(of) => of.hides_frequency(),
+            form => matches!(form, Form::Text(_)),
+        };
         if rows.len() < 2 || !values.iter().any(is_own) {
-            return Ok(());
+            return Ok(Entered::default());
         }
         let keys = self.keys();
         let text = statement.texts.client.as_str();
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
             let read = reading::opened_texts(row, &recompute.read.outputs, keys)?;
-            let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
+            let asker = self.orders();
+            let inputs = Inputs { text, arguments, read: &read, asker, ..Inputs::default() };
             let computed: Result<Vec<_>, SqlError> =
                 recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
             // The row's own turn says what is wrong with it.
@@ -356,22 +363,27 @@ impl Requests<'_> {
         }
         let inputs: Vec<Inputs<'_>> = all
             .iter()
-            .map(|(read, computed)| Inputs { text, arguments, read, computed, asker: self.orders() })
+            .map(|(read, computed)| {
+                let asker = self.orders();
+                Inputs { text, arguments, read, computed, asker, ..Inputs::default() }
+            })
             .collect();
-        enter(values, &inputs, &*self.rewriting.columns).await
+        enter(values, &inputs, &*self.rewriting.columns).await?;
+        enter_rows(values, &inputs, &*self.rewriting.columns).await
     }
 
     /// What is written of a row that was read.
     async fn new_values(
-        &self,
+        &mut self,
         recompute: &Recompute,
         row: &[Option<String>],
         statement: &Statement,
-        arguments: &[Argument<'_>],
+        (arguments, entered): (&[Argument<'_>], &Entered),
     ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
         let read = reading::opened_texts(row, &recompute.read.outputs, self.keys())?;
         let text = statement.texts.client.as_str();
-        let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
+        let (asker, entered) = (self.orders(), Some(entered));
+        let inputs = Inputs { text, arguments, read: &read, asker, entered, ..Inputs::default() };
         let computed: Result<Vec<_>, SqlError> =
             recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
         let computed = computed?;
@@ -483,7 +495,9 @@ impl Requests<'_> {
             .map(|line| Inputs { read: line.row.as_slice(), asker, ..Inputs::default() })
             .collect();
         enter(&copy.insert.values, &all, &*self.rewriting.columns).await?;
+        let entered = enter_rows(&copy.insert.values, &all, &*self.rewriting.columns).await?;
         for (line, inputs) in lines.iter().zip(all) {
+            let inputs = Inputs { entered: Some(&entered), ..inputs };
             let values = match self.computed(&copy.insert.values, inputs).await {
                 Ok(values) => as_sent(&copy.insert.values, line, values),
                 Err(error) => {
@@ -507,7 +521,13 @@ impl Requests<'_> {
     }
 
     /// An error of a row's value, with the place of the first value that has one.
-    async fn placed(&self, error: SqlError, copying: &CopyingIn, copy: &CopyIn, lines: &[Line]) -> SqlError {
+    async fn placed(
+        &mut self,
+        error: SqlError,
+        copying: &CopyingIn,
+        copy: &CopyIn,
+        lines: &[Line],
+    ) -> SqlError {
         for line in lines {
             let inputs = Inputs { read: &line.row, asker: self.orders(), ..Inputs::default() };
             for value in &copy.insert.values {

@@ -57,7 +57,7 @@ pub(super) struct Requests<'a> {
     /// Room of a row that comes in several messages.
     pub(super) row_room: Vec<Share>,
     /// Room that one had, until what is made of it is written.
-    out_room: Option<Share>,
+    out_room: Vec<Share>,
     /// Rows are taken from the client.
     pub(super) copying: Option<CopyingIn>,
     /// What becomes of rows that come while none are taken.
@@ -97,7 +97,7 @@ pub(super) async fn pass(
         out: Vec::new(),
         room: None,
         row_room: Vec::new(),
-        out_room: None,
+        out_room: Vec::new(),
         copying: None,
         rows: LateRows::Pass,
         catalog: None,
@@ -127,7 +127,7 @@ impl Requests<'_> {
                     consume_budget().await;
                     inbox.passed(head.total);
                     if let Some(room) = self.room.take() {
-                        self.out_room = Some(room);
+                        self.out_room.push(room);
                         self.write().await?;
                     }
                     self.bound().await?;
@@ -188,7 +188,7 @@ impl Requests<'_> {
 
     /// The room that is had the longest.
     fn had(&self) -> Option<&Share> {
-        self.out_room.as_ref().or(self.row_room.first()).or(self.room.as_ref())
+        self.out_room.first().or(self.row_room.first()).or(self.room.as_ref())
     }
 
     /// Reads more, of a message that has room or of rows that do.
@@ -223,14 +223,14 @@ impl Requests<'_> {
 
     pub(super) async fn write(&mut self) -> Ended {
         if self.out.is_empty() {
-            self.out_room = None;
+            self.out_room.clear();
             return Ok(());
         }
         let mut written = self.to.write_at_once(&self.out);
         if let Ok(bytes) = written
             && let Some(rest @ [_, ..]) = self.out.get(bytes..)
         {
-            let had = self.out_room.as_ref().or(self.row_room.first()).or(self.room.as_ref());
+            let had = self.out_room.first().or(self.row_room.first()).or(self.room.as_ref());
             let rest = self.rewriting.requests.giving_up(had, self.to.write_whole(rest)).await;
             written = rest.map_err(End::Violation)?.map(|()| bytes);
         }
@@ -240,7 +240,7 @@ impl Requests<'_> {
         }
         self.out.clear();
         self.out.shrink_to(KEPT_BYTES);
-        self.out_room = None;
+        self.out_room.clear();
         Ok(())
     }
 

@@ -147,7 +147,7 @@ impl Requests<'_> {
 
     /// Writes values into the texts of statements that PostgreSQL takes no parameters in. `kept`: the statement may be run many
     /// times, long after.
-    pub(super) async fn settle(&self, text: &str, one: &mut Planned, kept: bool) {
+    pub(super) async fn settle(&mut self, text: &str, one: &mut Planned, kept: bool) {
         let Action::Program(program) = &one.action else { return };
         let Program::Layout(layout) = &**program else { return };
         if kept && layout.steps.iter().flat_map(|step| &step.values).any(|value| value.form.is_of_one_time())
@@ -167,7 +167,7 @@ impl Requests<'_> {
         };
     }
 
-    async fn settled(&self, text: &str, layout: &Layout) -> Result<Layout, SqlError> {
+    async fn settled(&mut self, text: &str, layout: &Layout) -> Result<Layout, SqlError> {
         let (mut steps, mut answer) = (Vec::new(), layout.answer);
         for (place, step) in layout.steps.iter().enumerate() {
             if let Some(hold) = holding(step) {

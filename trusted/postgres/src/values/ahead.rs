@@ -31,6 +31,10 @@ pub(crate) async fn enter(
             | Form::EqualToArray(_)
             // Its members are entered together anyway.
             | Form::OrderArray(_)
+            | Form::Text(_)
+            | Form::TextArray(_)
+            | Form::Found(..)
+            | Form::FoundEmpty(..)
             | Form::Bound(..) => None,
         })
         .collect();

@@ -36,9 +36,10 @@ pub(crate) fn check_constant(
 pub(crate) fn constant_value(expression: &DerivedExpression) -> Option<(String, ColumnType)> {
     let kind = expression.kind(&[])?;
     let (id, label) = ([0; 8], String::new());
-    let (max_bytes, equality, order, sum, check) = (None, None, None, false, None);
+    let (max_bytes, equality, order, sum, text, check) = (None, None, None, false, None, None);
     let origin = Origin::Stored;
-    let column = Arc::new(Encryption { id, label, kind, max_bytes, equality, order, sum, check, origin });
+    let column =
+        Arc::new(Encryption { id, label, kind, max_bytes, equality, order, sum, text, check, origin });
     let derived = Derived { parts: Vec::new(), expression: expression.clone(), kind, column };
     let Typed { datum, kind } = computed(&derived, &[]).ok()??;
     Some((datum.cast_to_text(kind), kind))

@@ -2,7 +2,7 @@
 
 use super::server_process::{self, ServerCommand};
 use super::{DevArguments, Failure, logging, plan, proxy};
-use crate::configuration::{Configuration, ConfigurationError, LogFormat, Search};
+use crate::configuration::{Configuration, LogFormat};
 use crate::init::{self, Choices, Layout};
 use arras_certificates::{Watching, now};
 use arras_engine::history::History;
@@ -54,13 +54,6 @@ impl Directory {
     }
 }
 
-/// The host of boolean search that the arguments name, if they do.
-fn search(arguments: &DevArguments) -> Option<Result<Search, ConfigurationError>> {
-    let attested = (arguments.search_certificates.clone(), arguments.search_policy.clone());
-    let host = arguments.search.as_deref()?;
-    Some(Search::at(host, attested, arguments.search_plain_channel))
-}
-
 pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     logging::start(LogFormat::Text, "info");
     let directory = std::path::absolute(&arguments.data_dir)?;
@@ -76,7 +69,7 @@ pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     };
     let mut configuration = Configuration::read(&places.layout.configuration)?;
     configuration.listen.clone_from(&arguments.listen);
-    configuration.search = search(arguments).transpose()?;
+    configuration.search = arguments.search.host()?;
     configuration.data_dir = places.proxy_data;
     // Everything is kept in the one directory.
     configuration.witness = None;

@@ -19,14 +19,15 @@ pub(super) fn run(command: PostgresCommand) -> Result<(), Failure> {
 /// Runs a proxy whose keys are in a directory, made on the first start.
 fn dev(arguments: PostgresDevArguments) -> Result<(), Failure> {
     logging::start(LogFormat::Text, "info");
-    let PostgresDevArguments { data_dir, upstream, schema, listen } = arguments;
+    let PostgresDevArguments { data_dir, upstream, schema, listen, search } = arguments;
+    let search = search.host()?;
     let directory = std::path::absolute(&data_dir)?;
     let keyring = keyring(&directory)?;
     let postgres = Postgres::for_development(listen, upstream, schema, &directory);
     proxy::runtime()?.block_on(async {
         let stop = proxy::stop_signal()?;
-        let listening =
-            Listening::open(&postgres, default_connections_max(), default_memory(), Some(&keyring)).await?;
+        let limits = (default_connections_max(), default_memory());
+        let listening = Listening::open(&postgres, limits, Some(&keyring), search.as_ref()).await?;
         listening.serve(stop).await;
         tracing::info!("stopped");
         Ok(())

@@ -77,7 +77,9 @@ fn alone(arguments: ProxyArguments, configuration: Option<Alone>) -> Result<(), 
     runtime()?.block_on(async {
         let stop = stop_signal()?;
         let connections_max = arguments.connections_max.unwrap_or(connections_max);
-        let listening = Listening::open(&postgres, connections_max, memory, keyring.as_ref()).await?;
+        let search = configuration.as_ref().and_then(|read| read.search.as_ref());
+        let limits = (connections_max, memory);
+        let listening = Listening::open(&postgres, limits, keyring.as_ref(), search).await?;
         listening.serve(stop).await;
         tracing::info!("stopped");
         Ok(())
@@ -191,8 +193,8 @@ async fn open_postgres(
     keyring: &Keyring,
 ) -> Result<Option<Listening>, Failure> {
     let Some(postgres) = &configuration.postgres else { return Ok(None) };
-    let (connections_max, memory) = (configuration.connections_max, configuration.memory);
-    Listening::open(postgres, connections_max, memory, Some(keyring)).await.map(Some)
+    let limits = (configuration.connections_max, configuration.memory);
+    Listening::open(postgres, limits, Some(keyring), configuration.search.as_ref()).await.map(Some)
 }
 
 /// Serves PostgreSQL beside, if it is asked for, until `stopping`.

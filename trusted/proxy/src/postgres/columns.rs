@@ -6,6 +6,7 @@ use super::ready::{self, Ready};
 use arras_keys::{Key, Purpose};
 use arras_postgres::catalog::{Encryption, Order};
 use arras_postgres::mope::{self, Column, Connections, Heads, Protocol, Reach, Recent, TreeTables, Watched};
+use arras_postgres::words::ColumnWords;
 use arras_protocol::mope::TreeStore;
 use arras_protocol::{Blob, ChannelError, Refusal};
 use arras_records::{ColumnOrder, ColumnSealers, TermScheme};
@@ -15,6 +16,7 @@ use arras_schemes::random::Randomness;
 use arras_service::columns::{
     ColumnKeys, Columns, Declared, Learned, OrderEncoder, OrderTerms, Pending, Place,
 };
+use arras_service::words::Words;
 use arras_service::{Fault, ServiceError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -76,6 +78,7 @@ pub(crate) struct KeyedColumns {
     sealers: ColumnSealers,
     encoders: BTreeMap<[u8; 8], Arc<Encoder>>,
     terms: BTreeMap<[u8; 8], Arc<ColumnOrder>>,
+    words: BTreeMap<[u8; 8], Arc<ColumnWords>>,
 }
 
 /// What makes the ciphertexts of a column's order.
@@ -119,7 +122,12 @@ impl KeyedColumns {
                 }
             }
         }
-        Ok(Self { sealers, encoders, terms })
+        Ok(Self { sealers, encoders, terms, words: BTreeMap::new() })
+    }
+
+    /// With the words of columns' texts.
+    pub(crate) fn with_words(self, words: BTreeMap<[u8; 8], Arc<ColumnWords>>) -> Self {
+        Self { words, ..self }
     }
 
     /// The encoders of all columns that have labels.
@@ -144,6 +152,10 @@ impl Columns for KeyedColumns {
 
     fn order_terms(&self, column: [u8; 8]) -> Option<Arc<dyn OrderTerms>> {
         self.terms.get(&column).map(|terms| Arc::clone(terms) as Arc<dyn OrderTerms>)
+    }
+
+    fn words(&self, column: [u8; 8]) -> Option<Arc<dyn Words>> {
+        self.words.get(&column).map(|words| Arc::clone(words) as Arc<dyn Words>)
     }
 }
 

@@ -2,13 +2,17 @@
 
 use super::Postgres;
 use super::columns::{Encoder, KeyedColumns, Swept};
+use super::words::Words;
 use crate::cli::Failure;
+use crate::configuration::Search;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::{Encryption, KeyCheck};
 use arras_postgres::checks::{self, Looked};
 use arras_postgres::mope::{self, Column, Connections, FileHeads, Freshness, FreshnessError, Heads, Reach};
+use arras_postgres::words as text_columns;
 use arras_postgres::{Rewriting, Schema, Upstream, shown};
 use arras_records::column_check;
+use arras_service::columns::Columns;
 use arras_storage::private;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +41,8 @@ pub(super) struct Asked<'a> {
     pub(super) upstream: &'a Upstream,
     /// Where it is noted how far each tree had come: apart from the database, which may be set back.
     pub(super) folder: &'a Path,
+    /// The host of boolean search, if one is named.
+    pub(super) search: Option<&'a Search>,
     /// What messages and prepared statements may hold.
     pub(super) memory_bytes: usize,
 }
@@ -54,7 +60,7 @@ pub(super) fn read(file: &Path) -> Result<Schema, Failure> {
 /// # Errors
 /// The schema file is wrong; the database cannot be reached, or is not to be used.
 pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
-    let Asked { schema, keyring, upstream, folder, memory_bytes } = asked;
+    let Asked { schema, keyring, upstream, folder, search, memory_bytes } = asked;
     let roots: Vec<(u32, &Key)> =
         keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
     let schema = checked(read(schema)?, &roots);
@@ -66,6 +72,15 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
         .map_err(|error| Failure::Check(error.to_string()))?;
     check(&connections, &schema, &keyed).await?;
+    let mut words = Words::open(&schema, search, (&connections, folder))?;
+    let mut unready = Vec::new();
+    let keyed = match &mut words {
+        Some(words) => {
+            unready = words.register().await?;
+            keyed.with_words(words.by_id())
+        }
+        None => keyed,
+    };
     tokio::spawn(Arc::clone(&freshness).keep(Arc::clone(&connections)));
     for encoder in keyed.ordered() {
         tokio::spawn(async move { encoder.enter_owed().await });
@@ -73,7 +88,11 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     for encoder in keyed.swept() {
         tokio::spawn(sweep(encoder));
     }
-    let rewriting = Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes);
+    let keyed = Arc::new(keyed);
+    if let Some(words) = words {
+        tokio::spawn(words.keep(unready, Arc::clone(&keyed) as Arc<dyn Columns>));
+    }
+    let rewriting = Rewriting::new(Arc::new(schema), keyed, memory_bytes);
     let rewriting = Arc::new(rewriting.watched(freshness).checked(connections));
     tokio::spawn(Arc::clone(&rewriting).keep_labels());
     Ok(rewriting)
@@ -134,12 +153,13 @@ async fn install(
         )),
         error => unusable(error.to_string()),
     })?;
-    for made in [shown::INSTALL.to_owned(), shown::declare(schema)] {
+    let texts = columns.iter().any(|column| column.text.is_some()).then(|| text_columns::INSTALL.to_owned());
+    for made in [shown::INSTALL.to_owned(), shown::declare(schema)].into_iter().chain(texts) {
         let made = format!("{}; {made}", mope::INSTALL_LOCK);
         client.batch_execute(&made).await.map_err(|error| {
             let said =
                 error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
-            unusable(format!("the catalogue's views: {said}"))
+            unusable(format!("the catalogue's views, and names of texts: {said}"))
         })?;
     }
     for column in columns {

@@ -20,7 +20,8 @@ impl Analysis<'_> {
         let exists = if if_exists { "IF EXISTS " } else { "" };
         // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
         let mut names = vec![quoted(name)];
-        for term in [Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term)) {
+        for term in [Term::Text, Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term))
+        {
             names.push(quoted(&format!("{name}{}", term.suffix())));
         }
         let names = names.join(&format!(", DROP COLUMN {exists}"));

@@ -17,6 +17,7 @@ pub(super) fn term_form(term: Term, encryption: &Arc<Encryption>) -> Form {
     match term {
         Term::Equality => Form::Equality(encryption.clone()),
         Term::Order => Form::Order(encryption.clone()),
+        Term::Text => Form::Text(encryption.clone()),
     }
 }
 
@@ -76,6 +77,7 @@ impl Analysis<'_> {
         let why = match encryption.order {
             Some(Order::Stope) => "ordered by stOPE, which counts the rows that have a value",
             Some(order) if order.hides_frequency() => "ordered so that each row has a place of its own",
+            _ if encryption.text.is_some() => "found by its words, which are entered with each value",
             Some(_) | None => return Ok(()),
         };
         Err(self.unsupported(

@@ -85,6 +85,10 @@ impl Analysis<'_> {
         let scope = Scope { relations: vec![relation], outer: None };
         let mut is_of_terms = false;
         for column in &index.columns {
+            if self.index_of_words(index, &column.column.expr, &scope)? {
+                is_of_terms = true;
+                continue;
+            }
             let Some(reference) = self.reference(&column.column.expr, &scope)? else {
                 self.expression(&column.column.expr, &scope, "an index")?;
                 continue;
@@ -130,6 +134,36 @@ impl Analysis<'_> {
         };
         self.edits.insert(self.lexemes.bytes(on).start, format!("{} ", quoted(&made)));
         Ok(Beside { before: Vec::new(), after: vec![named_as_of_columns(index, &made)] })
+    }
+
+    /// `USING gin (to_tsvector('english', c))`: rows are found by names, in an index that sorts. False if a part is none of words.
+    fn index_of_words(
+        &mut self,
+        index: &CreateIndex,
+        part: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<bool, SqlError> {
+        let kind = match &index.using {
+            Some(IndexType::GIN) => "gin",
+            Some(IndexType::GiST) => "gist",
+            Some(_) | None => return Ok(false),
+        };
+        if !matches!(part, Expr::Function(_) | Expr::Nested(_)) {
+            return Ok(false);
+        }
+        let Some(column) = self.vector(part, scope)? else { return Ok(false) };
+        let term = self.words_of(&column)?;
+        let text = self.term_text(&column.what, term);
+        let bytes = self.bytes(&column.tokens);
+        self.understand_tokens(column.tokens);
+        self.edits.replace(bytes, vec![Piece::Text(text)]);
+        let is_kind = |at: &usize| {
+            self.lexemes.is_word(at.saturating_sub(1), "using") && self.lexemes.is_word(*at, kind)
+        };
+        if let Some(at) = (1..self.lexemes.list.len()).find(is_kind) {
+            self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text("btree".into())]);
+        }
+        Ok(true)
     }
 
     /// By what an index finds a column: uniqueness by equality, else by order where there is one.

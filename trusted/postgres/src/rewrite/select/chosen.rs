@@ -414,6 +414,7 @@ impl Analysis<'_> {
                 Some(reference) if reference.encryption.id == encryption.id => match form {
                     Form::Equality(_) => self.replace_with_term(&reference, Term::Equality),
                     Form::Order(_) => self.replace_with_term(&reference, Term::Order),
+                    Form::Text(_) => self.replace_with_term(&reference, Term::Text),
                     Form::Plain
                     | Form::Presence
                     | Form::Sealed(_)
@@ -422,6 +423,9 @@ impl Analysis<'_> {
                     | Form::EqualityArray(_)
                     | Form::EqualToArray(_)
                     | Form::OrderArray(_)
+                    | Form::TextArray(_)
+                    | Form::Found(..)
+                    | Form::FoundEmpty(..)
                     | Form::Bound(..) => {
                         self.keep(&reference);
                         if self.groups.holds(&reference) {

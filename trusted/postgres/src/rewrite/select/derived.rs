@@ -335,7 +335,7 @@ impl Analysis<'_> {
         }
         let origin = Origin::Given(StatementDigest::new(self.text, Some(kind)));
         let column = Encryption { origin, kind, max_bytes: None, ..(*gathered.column).clone() };
-        let column = Arc::new(Encryption { equality: None, order: None, sum: false, ..column });
+        let column = Arc::new(Encryption { equality: None, order: None, sum: false, text: None, ..column });
         let mut pieces = vec![Piece::Text("(".into())];
         pieces.extend(self.value_pieces(found, Form::Sealed(column.clone()))?);
         pieces.push(Piece::Text(")::bytea".into()));

@@ -457,11 +457,11 @@ fn what_cannot_be_done_is_refused_with_its_place() {
     check(&[
         (
             "SELECT id FROM accounts WHERE memo @@ to_tsquery('whale & ship')",
-            "0A000 31: column accounts.memo is encrypted: operator @@ cannot read it",
+            "0A000 31: column accounts.memo is encrypted without \"text\": operator @@ needs it",
         ),
         (
             "SELECT id FROM accounts WHERE to_tsvector('english', memo) @@ plainto_tsquery('whale')",
-            "0A000 54: column accounts.memo is encrypted: function to_tsvector() cannot read it",
+            "0A000 54: column accounts.memo is encrypted without \"text\": operator @@ needs it",
         ),
         (
             "SELECT initcap(owner) FROM accounts",

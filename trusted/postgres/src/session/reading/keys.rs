@@ -1,7 +1,7 @@
 //! What the database says of keys and rows that it does not take, as the client knows them: without terms and sealed values.
 
 use super::{Reading, error_fields};
-use crate::catalog::{EQUALITY_SUFFIX, ORDER_SUFFIX};
+use crate::catalog::SUFFIXES;
 use crate::plan::hexadecimal;
 use crate::replies;
 use crate::schema::Schema;
@@ -101,7 +101,7 @@ fn shown_key(detail: &str, stored: Option<&Stored>) -> Option<Option<String>> {
     let base = |name: &str| {
         let inside = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let stored = inside.unwrap_or(name);
-        let column = stored.strip_suffix(EQUALITY_SUFFIX).or_else(|| stored.strip_suffix(ORDER_SUFFIX))?;
+        let column = SUFFIXES.iter().find_map(|suffix| stored.strip_suffix(suffix))?;
         Some(inside.map_or_else(|| column.to_owned(), |_| shown_name(&column.replace("\"\"", "\""))))
     };
     if names.split(", ").all(|name| base(name).is_none()) {

@@ -5,17 +5,40 @@ use super::super::reading::{Statement, Stored};
 use super::Requests;
 use crate::error::SqlError;
 use crate::fields::Bind;
-use crate::plan::{PhysicalValue, Value};
+use crate::plan::{Form, PhysicalValue, Value};
+use crate::room::UNCOUNTED_BYTES;
 use crate::values::{Argument, Asker, ConnectionKeys, Inputs, compute, stored_terms};
+
+/// About what a text's name takes, as a value and as it is sent.
+const NAME_BYTES: usize = 112;
 
 impl Requests<'_> {
     /// The values of a statement, unless it is cancelled meanwhile: what is new in an order may take its time.
     pub(in crate::session) async fn computed(
-        &self,
+        &mut self,
         values: &[Value],
         inputs: Inputs<'_>,
     ) -> Result<Vec<PhysicalValue>, SqlError> {
-        self.behind.entered.unless_cancelled(compute(values, inputs, &*self.rewriting.columns)).await
+        let computing = compute(values, inputs, &*self.rewriting.columns);
+        let computed = self.behind.entered.unless_cancelled(computing).await?;
+        self.have_room_for_found(values, &computed)?;
+        Ok(computed)
+    }
+
+    /// Has room for the names of texts that were found, until they are written: they are no part of what came.
+    fn have_room_for_found(&mut self, values: &[Value], computed: &[PhysicalValue]) -> Result<(), SqlError> {
+        let is_found = |value: &Value| matches!(value.form, Form::Found(..));
+        let names = values.iter().zip(computed).filter(|(value, _)| is_found(value));
+        let count = |(_, names): (&Value, &PhysicalValue)| match names {
+            PhysicalValue::Array(names) => names.len(),
+            _ => 0,
+        };
+        let bytes = names.map(count).sum::<usize>().saturating_mul(NAME_BYTES);
+        // Nobody waits who holds what others may wait for.
+        if bytes > UNCOUNTED_BYTES {
+            self.out_room.push(self.rewriting.requests.try_share(bytes)?);
+        }
+        Ok(())
     }
 
     /// The keys, as the session uses them.
@@ -38,7 +61,7 @@ impl Requests<'_> {
     }
 
     pub(super) async fn values(
-        &self,
+        &mut self,
         statement: &Statement,
         asked: &Bind<'_>,
     ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
