@@ -124,6 +124,9 @@ const LMP_RANK: &str =
     "lmp_rank: dense values from which items searches return and in which order (persistent attacker)";
 const LMP_AUXILIARY: &str = "lmp_auxiliary: about the values, from which items searches return (persistent attacker with an auxiliary distribution)";
 
+/// Of searches for words.
+const KEYWORD_COUNTS: &str = "count and leakage-abuse attacks on the keywords of searches, from how many entries they have (persistent attacker with auxiliary data)";
+
 /// Sealed documents read by scan: nothing beyond sizes.
 pub const SCAN: Leakage = Leakage {
     protocol: "scan",

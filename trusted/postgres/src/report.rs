@@ -5,7 +5,7 @@ mod tests;
 
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, TEXT_SUFFIX};
 use crate::schema::Schema;
-use arras_protocol::leakage::sql::{EQUALITY_TERM, SEALED_COLUMN, TEXT_NAME};
+use arras_protocol::leakage::sql::{EQUALITY_TERM, NAMED_TEXT, SEALED_COLUMN};
 use arras_protocol::leakage::{Leakage, Pattern};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -88,7 +88,7 @@ impl ColumnReport {
                 kind: "bytea",
                 holds: format!("16 random bytes, under which the words of the text (\"{language}\") are kept by an enclave"),
                 serves: "@@ with to_tsquery and the like",
-                leakage: TEXT_NAME,
+                leakage: NAMED_TEXT,
             });
         }
         Self { label: column.label.clone(), kind: column.kind.name(), terms }

@@ -381,9 +381,8 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             array(value, encryption, inputs, &|_| Ok(None))
         }
         // What is not NULL is asked for.
-        Form::Order(_) | Form::Bound(..) | Form::Text(_) | Form::Found(..) => Ok(PhysicalValue::Null),
-        Form::FoundEmpty(encryption, written) => {
-            words::of_nothing(value, (encryption, *written), inputs, columns)
+        Form::Order(_) | Form::Bound(..) | Form::Text(_) | Form::Found(..) | Form::FoundEmpty(..) => {
+            Ok(PhysicalValue::Null)
         }
     }
 }

@@ -209,11 +209,17 @@ impl Client {
     /// Takes all documents out of an index, and what is left of them out of the storage; others' changes come between.
     pub(super) async fn remove_all(&self, names: Names) -> Result<(), ServiceError> {
         let rows = self.run_change(|connection| connection.left_of(names)).await?;
+        self.retire_all(names, &rows).await?;
+        self.compact().await
+    }
+
+    /// Takes documents out of an index; others' changes come between.
+    pub(super) async fn retire_all(&self, names: Names, rows: &[RowId]) -> Result<(), ServiceError> {
         for rows in rows.chunks(DOCUMENTS_MAX) {
             let rows: Arc<[RowId]> = rows.into();
             self.run_change(|connection| connection.retire(names, Arc::clone(&rows))).await?;
         }
-        self.compact().await
+        Ok(())
     }
 
     /// Does something that changes the collection: one at a time, each with all its attempts, before it takes a connection.
@@ -491,7 +497,7 @@ impl Connection {
     }
 
     /// Takes rows out of an index.
-    pub(super) fn retire(&mut self, names: Names, rows: Arc<[RowId]>) -> Answer<'_, ()> {
+    fn retire(&mut self, names: Names, rows: Arc<[RowId]>) -> Answer<'_, ()> {
         Box::pin(async move {
             let mut update = Update::new(self.opened.collection);
             for row in &*rows {

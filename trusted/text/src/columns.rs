@@ -12,7 +12,6 @@ use super::client::{Client, Use};
 use super::talk::Host;
 use arras_engine::aside;
 use arras_protocol::RowId;
-use arras_schemes::bisen::update::DOCUMENTS_MAX;
 use arras_search::condition::Condition;
 use arras_search::language::{Language, UnknownLanguage};
 use arras_search::tsquery::{self, TsQueryError};
@@ -224,13 +223,7 @@ impl WordStore for Column {
     fn retire(&self, names: Vec<TextName>) -> Answer<'_, ()> {
         Box::pin(async move {
             let rows: Vec<RowId> = names.into_iter().map(RowId).collect();
-            for rows in rows.chunks(DOCUMENTS_MAX) {
-                let rows: Arc<[RowId]> = rows.into();
-                self.0
-                    .client
-                    .run_change(|connection| connection.retire(self.0.names, Arc::clone(&rows)))
-                    .await?;
-            }
+            self.0.client.retire_all(self.0.names, &rows).await?;
             self.0.client.tidy();
             Ok(())
         })

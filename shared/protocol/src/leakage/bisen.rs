@@ -24,7 +24,5 @@ pub const BISEN: Leakage = Leakage {
     snapshot: &[Pattern::Size],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
     update: &[Pattern::Size],
-    attacks: &[
-        "count and leakage-abuse attacks on the keywords of searches, from how many entries they have (persistent attacker with auxiliary data)",
-    ],
+    attacks: &[super::KEYWORD_COUNTS],
 };

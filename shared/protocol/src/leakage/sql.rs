@@ -97,13 +97,13 @@ pub const SIDED_TERM: Leakage = Leakage {
     ],
 };
 
-/// A random name beside a text, under which its words are kept by an enclave ([`super::BISEN`]). Rows that one statement gives one
+/// A random name beside a text, under which its words are kept by an enclave. Rows that one statement gives one
 /// constant, or that were copied, have the same. The database is given the names that a search finds, those of rows that are gone among
 /// them; what the host of the enclave sees of searches and updates is added.
-pub const TEXT_NAME: Leakage = Leakage {
-    protocol: "text_name",
+pub const NAMED_TEXT: Leakage = Leakage {
+    protocol: "named_text",
     snapshot: &[Pattern::Size],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
     update: &[Pattern::Size],
-    attacks: super::BISEN.attacks,
+    attacks: &[super::KEYWORD_COUNTS],
 };

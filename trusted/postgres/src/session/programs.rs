@@ -4,10 +4,12 @@
 //! client's own messages before and behind them, commit with them, and an error of one is followed by nothing. A client of
 //! the simple protocol is told that the database is ready by the `Sync` that ends them.
 
+mod computed;
+
 use super::late_rows::LateRows;
 use super::physical::{self, close, close_portal, execute, execute_some, holding, parse};
 use super::reading::{
-    self, CopiedTable, CopyRow, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement, Stored,
+    CopiedTable, CopyRow, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement, Stored,
 };
 use super::rewritten::{Ended, Requests};
 use crate::copy::{Line, Reader};
@@ -21,7 +23,7 @@ use crate::plan::{
 };
 use crate::replies;
 use crate::room::{Share, UNCOUNTED_BYTES};
-use crate::values::{Argument, Entered, Inputs, enter, enter_rows, stored_terms};
+use crate::values::{Argument, Inputs, enter, enter_rows, stored_terms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -330,67 +332,6 @@ impl Requests<'_> {
             self.bound().await?;
         }
         Ok(true)
-    }
-
-    /// Where rows have places of their own in an order, or words, enters those of several rows together.
-    async fn prepare_rows(
-        &self,
-        recompute: &Recompute,
-        rows: &[Vec<Option<String>>],
-        statement: &Statement,
-        arguments: &[Argument<'_>],
-    ) -> Result<Entered, SqlError> {
-        let values = &recompute.write.values;
-        let is_own = |value: &Value| match &value.form {
-            Form::Order(of) => of.hides_frequency(),
-            form => matches!(form, Form::Text(_)),
-        };
-        if rows.len() < 2 || !values.iter().any(is_own) {
-            return Ok(Entered::default());
-        }
-        let keys = self.keys();
-        let text = statement.texts.client.as_str();
-        let mut all = Vec::with_capacity(rows.len());
-        for row in rows {
-            let read = reading::opened_texts(row, &recompute.read.outputs, keys)?;
-            let asker = self.orders();
-            let inputs = Inputs { text, arguments, read: &read, asker, ..Inputs::default() };
-            let computed: Result<Vec<_>, SqlError> =
-                recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
-            // The row's own turn says what is wrong with it.
-            let Ok(computed) = computed else { break };
-            all.push((read, computed));
-        }
-        let inputs: Vec<Inputs<'_>> = all
-            .iter()
-            .map(|(read, computed)| {
-                let asker = self.orders();
-                Inputs { text, arguments, read, computed, asker, ..Inputs::default() }
-            })
-            .collect();
-        enter(values, &inputs, &*self.rewriting.columns).await?;
-        enter_rows(values, &inputs, &*self.rewriting.columns).await
-    }
-
-    /// What is written of a row that was read.
-    async fn new_values(
-        &mut self,
-        recompute: &Recompute,
-        row: &[Option<String>],
-        statement: &Statement,
-        (arguments, entered): (&[Argument<'_>], &Entered),
-    ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
-        let read = reading::opened_texts(row, &recompute.read.outputs, self.keys())?;
-        let text = statement.texts.client.as_str();
-        let (asker, entered) = (self.orders(), Some(entered));
-        let inputs = Inputs { text, arguments, read: &read, asker, entered, ..Inputs::default() };
-        let computed: Result<Vec<_>, SqlError> =
-            recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
-        let computed = computed?;
-        let inputs = Inputs { computed: &computed, ..inputs };
-        let values = self.computed(&recompute.write.values, inputs).await?;
-        let stored = Stored(stored_terms(&recompute.write.values, &values, inputs));
-        Ok((values, stored))
     }
 
     /// Begins to take rows.

@@ -6,7 +6,7 @@ use crate::codec::Datum;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, PhysicalValue, Source, Value};
 use arras_service::columns::Columns;
-use arras_service::words::{TextName, WordQuery, Words};
+use arras_service::words::{TextName, Words};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -155,31 +155,30 @@ pub(super) async fn find(
     found: &mut [PhysicalValue],
 ) -> Result<(), SqlError> {
     for (value, place) in values.iter().zip(found) {
-        let Form::Found(encryption, written) = &value.form else { continue };
+        let (Form::Found(encryption, written) | Form::FoundEmpty(encryption, written)) = &value.form else {
+            continue;
+        };
         let Some(query) = query_of(value, inputs)? else { continue };
-        let names = words_of(columns, encryption)?.find(&query, *written).await.map_err(SqlError::from);
-        let names = names.map_err(|error| match value.source {
+        let words = words_of(columns, encryption)?;
+        let answer = match value.form {
+            Form::FoundEmpty(..) => {
+                words.finds_nothing_said(&query, *written).map(|found| PhysicalValue::Text(found.to_string()))
+            }
+            _ => words.find(&query, *written).await.map(names_found),
+        };
+        *place = answer.map_err(SqlError::from).map_err(|error| match value.source {
             Source::Constant(_) => error.at(inputs.text, value.at),
             _ => error,
         })?;
-        // NULL is not in an empty array, and whether it is in another is not known: there is always a name, if one that no text has.
-        let none: Option<TextName> = names.is_empty().then(rand::random);
-        let names = names.into_iter().chain(none).map(|name| Some(name.to_vec()));
-        *place = PhysicalValue::Array(names.collect());
     }
     Ok(())
 }
 
-/// Whether a query finds a text without a word.
-pub(super) fn of_nothing(
-    value: &Value,
-    (encryption, written): (&Encryption, WordQuery),
-    inputs: Inputs<'_>,
-    columns: &dyn Columns,
-) -> Result<PhysicalValue, SqlError> {
-    let Some(query) = query_of(value, inputs)? else { return Ok(PhysicalValue::Null) };
-    let found = words_of(columns, encryption)?.finds_nothing_said(&query, written)?;
-    Ok(PhysicalValue::Text(found.to_string()))
+/// The names that a search found. NULL is not in an empty array, and whether it is in another is not known: there is always a name, if
+/// one that no text has.
+fn names_found(names: Vec<TextName>) -> PhysicalValue {
+    let none: Option<TextName> = names.is_empty().then(rand::random);
+    PhysicalValue::Array(names.into_iter().chain(none).map(|name| Some(name.to_vec())).collect())
 }
 
 /// The text of a query; none is NULL.

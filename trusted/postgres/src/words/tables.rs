@@ -1,6 +1,6 @@
 //! What the database keeps of columns whose texts are found by their words.
 
-use crate::mope::{Connections, failure};
+use crate::{Connections, failure};
 use arras_protocol::ChannelError;
 use arras_service::{Fault, ServiceError};
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::{Encryption, KeyCheck};
 use arras_postgres::checks::{self, Looked};
 use arras_postgres::mope::{self, Column, Connections, FileHeads, Freshness, FreshnessError, Heads, Reach};
-use arras_postgres::words as text_columns;
+use arras_postgres::words::{self as text_columns, WordTables};
 use arras_postgres::{Rewriting, Schema, Upstream, shown};
 use arras_records::column_check;
 use arras_service::columns::Columns;
@@ -72,7 +72,8 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
         .map_err(|error| Failure::Check(error.to_string()))?;
     check(&connections, &schema, &keyed).await?;
-    let mut words = Words::open(&schema, search, (&connections, folder))?;
+    let tables = Arc::new(WordTables::new(Arc::clone(&connections)));
+    let mut words = Words::open(&schema, search, (tables, folder))?;
     let mut unready = Vec::new();
     let keyed = match &mut words {
         Some(words) => {

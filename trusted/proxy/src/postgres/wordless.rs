@@ -4,8 +4,7 @@ use super::Postgres;
 use crate::cli::Failure;
 use crate::configuration::{NO_SEARCH, Search};
 use arras_postgres::Schema;
-use arras_postgres::mope::Connections;
-use arras_postgres::words::{ColumnWords, Registered};
+use arras_postgres::words::{ColumnWords, Registered, WordTables};
 use arras_service::columns::Columns;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,7 +20,7 @@ impl Words {
     pub(super) fn open(
         schema: &Schema,
         _: Option<&Search>,
-        (_, _): (&Arc<Connections>, &Path),
+        (_, _): (Arc<WordTables>, &Path),
     ) -> Result<Option<Self>, Failure> {
         match schema.columns().find(|column| column.text.is_some()) {
             None => Ok(None),

@@ -4,7 +4,6 @@ use super::Postgres;
 use crate::cli::Failure;
 use crate::configuration::Search;
 use arras_postgres::Schema;
-use arras_postgres::mope::Connections;
 use arras_postgres::words::{ColumnWords, Pauses, Registered, Swept, TextPlace, WordTables};
 use arras_service::columns::Columns as Keys;
 use arras_text::columns::Columns;
@@ -78,7 +77,7 @@ impl Words {
     pub(super) fn open(
         schema: &Schema,
         search: Option<&Search>,
-        (connections, folder): (&Arc<Connections>, &Path),
+        (tables, folder): (Arc<WordTables>, &Path),
     ) -> Result<Option<Self>, Failure> {
         let Some(first) = schema.columns().find(|column| column.text.is_some()) else {
             return Ok(None);
@@ -99,7 +98,6 @@ impl Words {
         record.save(&path).map_err(failed)?;
         let issuer = rand::rng().next_u64();
         columns.expect(acknowledged, u128::from(next - PER_START) << 64 | u128::from(issuer));
-        let tables = Arc::new(WordTables::new(Arc::clone(connections)));
         let mut by_id = BTreeMap::new();
         for ((in_schema, table), declared) in &schema.tables {
             for (column, encryption) in declared {

@@ -29,6 +29,12 @@ fn words_are_looked_for_wherever_a_condition_stands() {
             "DELETE FROM articles WHERE pg_catalog.to_tsvector('pg_catalog.english', body) @@ to_tsquery('cat')",
             "DELETE FROM articles WHERE (\"body$text\" = ANY (‹Formula cat›))",
         ),
+    ]);
+}
+
+#[test]
+fn a_text_is_stored_with_a_name_and_its_words_are_read_by_nothing_else() {
+    check(&[
         (
             "INSERT INTO articles (id, body, title) VALUES (1, $1, 'x'), (2, NULL, $2)",
             "INSERT INTO articles (id, \"body\", \"body$text\", \"title\", \"title$eq\", \"title$text\") VALUES (1, ‹sealed $1›, name('014', ‹name $1›), ‹sealed x›, ‹eq x›, name('015', ‹name x›)), (2, ‹sealed NULL›, name('014', ‹name NULL›), ‹sealed $2›, ‹eq $2›, name('015', ‹name $2›))",
