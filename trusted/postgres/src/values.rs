@@ -331,13 +331,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Source::Computed(position) => plain(inputs.computed, *position)?,
             Source::Constants(_) => return Err(defect("an array stands where a plain value does")),
         }),
-        Form::Presence => {
-            let is_null = match &value.source {
-                Source::Parameter(number) => argument(*number, inputs)?.bytes.is_none(),
-                source => *source == Source::Constant(None),
-            };
-            Ok(if is_null { PhysicalValue::Null } else { PhysicalValue::Text("true".into()) })
-        }
+        Form::Presence => presence(value, inputs),
         Form::Sealed(encryption) => {
             bytes(encryption, &|datum| keys.seal(encryption, &datum.storable(encryption)?.stored()))
         }
@@ -385,6 +379,15 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Ok(PhysicalValue::Null)
         }
     }
+}
+
+/// True, or NULL if the value is.
+fn presence(value: &Value, inputs: Inputs<'_>) -> Result<PhysicalValue, SqlError> {
+    let is_null = match &value.source {
+        Source::Parameter(number) => argument(*number, inputs)?.bytes.is_none(),
+        source => *source == Source::Constant(None),
+    };
+    Ok(if is_null { PhysicalValue::Null } else { PhysicalValue::Text("true".into()) })
 }
 
 /// What is made of each member of an array; NULL stays NULL.
