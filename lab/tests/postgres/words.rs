@@ -6,6 +6,7 @@ mod killed;
 mod same;
 mod statements;
 mod swept;
+mod twins;
 
 use crate::dev::Dev;
 use crate::extended::connect;
