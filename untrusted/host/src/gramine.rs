@@ -2,7 +2,7 @@
 //! one, about what the enclave says, and puts Intel's collateral beside it.
 
 use crate::attestation::{Attester, DATA_BYTES, Question, fits, report_data};
-use crate::brought::{BroughtError, collateral};
+use crate::brought::{FileError, collateral};
 use arras_protocol::evidence::Evidence;
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum GramineError {
     OtherBinding,
     /// Intel's collateral is not in its file.
     #[error(transparent)]
-    Brought(#[from] BroughtError),
+    File(#[from] FileError),
     /// Together it is more than clients read.
     #[error(
         "evidence of {0} bytes is longer than clients take: a policy may have the collateral in its place"
@@ -100,9 +100,9 @@ mod tests {
         let file = folder.path().join("collateral.json");
         let quotes = GramineQuotes::new(Some(file.clone()));
         let asked = || quotes.evidence(SGX, &bound());
-        assert!(matches!(asked(), Err(GramineError::Brought(BroughtError::File { .. }))));
+        assert!(matches!(asked(), Err(GramineError::File(FileError::System { .. }))));
         fs::write(&file, "none").unwrap();
-        assert!(matches!(asked(), Err(GramineError::Brought(BroughtError::Content { .. }))));
+        assert!(matches!(asked(), Err(GramineError::File(FileError::Content { .. }))));
         // Whoever brings newer collateral need not start the host again.
         fs::write(&file, COLLATERAL).unwrap();
         assert_eq!(asked().unwrap(), evidence(COLLATERAL));
