@@ -173,6 +173,34 @@ fn a_host_says_what_is_missing_and_ends() {
     says(run(gramine.host(&deployment)), "gramine-sgx: No such file");
 }
 
+/// What is waited for the log says; then the host ends, though what it waits for does not.
+#[test]
+fn who_hangs_instead_of_quoting_is_named_and_not_waited_for_ever() {
+    let (deployment, gramine) = (Deployment::new(), Gramine::new());
+    let mut sgx = gramine.host(&deployment);
+    sgx.args(["--evidence-wait", "5"]);
+    // Another tool of the name, which hangs.
+    let tools = tempfile::tempdir().unwrap();
+    let tool = tools.path().join("tpm2_quote");
+    fs::write(&tool, "#!/bin/sh\nexec sleep 3600\n").unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut tpm = deployment.unvouched(&[]);
+    tpm.arg("--authority").arg(deployment.folder.path().join("ca.pem"));
+    tpm.args(["--tpm-key", "0x81010002", "--tpm-registers", "sha256:0", "--evidence-wait", "5"]);
+    tpm.env("PATH", format!("{}:/usr/bin:/bin", tools.path().display()));
+    for (host, what) in [(sgx, "Intel's quoting service (aesmd)"), (tpm, "the TPM's quote (tpm2_quote)")] {
+        let ended = run(host);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let said = |words: &str| {
+            let mut lines = ended.stderr.lines();
+            assert!(lines.any(|line| line.contains(what) && line.contains(words)), "{}", ended.stderr);
+        };
+        said("has not come in 1 s; it is waited for 5 s");
+        said("arras-host: evidence of the enclave: ");
+        said("has not come in 5 s");
+    }
+}
+
 #[test]
 fn options_for_gramine_go_with_nothing_else() {
     let (deployment, gramine) = (Deployment::new(), Gramine::new());

@@ -72,6 +72,10 @@ impl Attester for GramineQuotes {
     fn attest(&self, question: &Question) -> io::Result<Evidence> {
         self.evidence(&question.quote, &report_data(&question.binding)).map_err(io::Error::other)
     }
+
+    fn source(&self) -> &'static str {
+        "Intel's collateral"
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -36,7 +37,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// After how long a storage service that is away at the start is asked again.
 #[cfg(any(feature = "redis", feature = "cassandra", feature = "postgres"))]
-const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// How long what is under way on the disk may take when the host ends.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// Starts an enclave and serves it: moves bytes between it, its clients and storage.
 #[derive(Parser)]
@@ -116,6 +120,10 @@ struct Vouching {
     /// What Gramine starts a program in SGX by.
     #[arg(long, value_name = "FILE", requires = "gramine", conflicts_with_all = NOT_GRAMINE, default_value = "/usr/bin/gramine-sgx")]
     gramine_loader: PathBuf,
+    /// Seconds that the enclave may take until it asks for evidence, and evidence until it is there: quoting services can hang. Then the host
+    /// ends with an error.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    evidence_wait: u64,
 }
 
 /// Where sealed entries and state are kept.
@@ -274,7 +282,13 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
-    let run = || tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments));
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let ended = runtime.block_on(run(arguments));
+        // What hangs, as a service that is asked for evidence, does not keep the process.
+        runtime.shutdown_timeout(ENDING);
+        ended
+    };
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -406,6 +420,7 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
         administrator: arguments.administrator,
         authority: arguments.authority.as_deref().map(authority).transpose()?.unwrap_or_default(),
         attester,
+        patience: Duration::from_secs(arguments.vouching.evidence_wait),
     };
     let limits = Limits { connections_max: arguments.connections, ..Limits::default() };
     let (parent, parent_ended) = oneshot::channel();

@@ -253,6 +253,10 @@ impl<I: Interface> Attester for TsmReports<I> {
         }
         self.evidence(&report_data(&question.binding)).map_err(io::Error::other)
     }
+
+    fn source(&self) -> &'static str {
+        "the kernel's report (configfs-tsm)"
+    }
 }
 
 /// Certificates as DER: one, or PEM's. Nothing if it is something else.
