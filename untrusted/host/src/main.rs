@@ -3,9 +3,10 @@
 #![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 use arras_host::attestation::{Attester, DevelopmentRoot, NoAttester};
+use arras_host::brought::FileError;
 use arras_host::counter::{Counter, FileCounter, MemoryCounter};
 use arras_host::enclave::{Enclave, EnclaveError, Loader, Measurement, measure, written};
-use arras_host::gramine::GramineQuotes;
+use arras_host::gramine::{self, GramineQuotes};
 use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
 use arras_host::seen::Seen;
 #[cfg(feature = "cassandra")]
@@ -250,6 +251,8 @@ enum Failure {
     Data { path: PathBuf, what: String },
     #[error("{path}: {what}")]
     InUse { path: PathBuf, what: String },
+    #[error("the enclave's signature: {0}")]
+    Signature(#[from] FileError),
     #[error("storage: {0}")]
     Store(#[from] StoreError),
     #[error("cannot listen on {address}: {what}; choose another --listen address")]
@@ -262,7 +265,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Host(_) | Self::Enclave(_) => 1,
-            Self::Data { .. } => 4,
+            Self::Data { .. } | Self::Signature(_) => 4,
             Self::InUse { .. } => 6,
             Self::Network { .. } | Self::Store(_) | Self::System(_) => 5,
         }
@@ -397,6 +400,11 @@ fn attester(vouching: &Vouching, measured: Measurement) -> Result<Arc<dyn Attest
     Ok(Arc::new(DevelopmentRoot::open(path, measured).map_err(at)?))
 }
 
+/// MRENCLAVE, as the signature beside the enclave's program says it.
+fn signed(program: &Path) -> Result<String, Failure> {
+    Ok(written(&gramine::measurement(program)?))
+}
+
 async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) -> Result<(), Failure> {
     let address = arguments.listen;
     let listening = async {
@@ -412,8 +420,13 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
     } else {
         Loader::System(&arguments.enclave_argument)
     };
+    // Looked for first: what Gramine says of a signature that is missing is not passed on.
+    let of_sgx = vouching.gramine.then(|| signed(&arguments.enclave)).transpose()?;
     let enclave = Enclave::start(&arguments.enclave, loader, expected)?;
-    info!(measurement = written(&measured), "the enclave is started");
+    match of_sgx {
+        Some(mrenclave) => info!(mrenclave, "the enclave is started, in SGX"),
+        None => info!(measurement = written(&measured), "the enclave is started"),
+    }
     let attester = attester(vouching, measured)?;
     let launch = Launch {
         memory_bytes: arguments.enclave_memory.saturating_mul(1 << 20),
