@@ -100,6 +100,7 @@ pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::state::State;
