@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""BISEN's labels and entries, by a second implementation (docs/bisen.md). Writes `bisen.txt` beside itself."""
+"""BISEN's labels and entries, and the keys that the enclave seals by, by a second implementation (docs/bisen.md). Writes `bisen.txt` and
+`sealing_keys.txt` beside itself."""
 
 import hashlib
 import struct
@@ -42,7 +43,32 @@ def entry(root, collection, salt, keyword, epoch, counter, operation, document, 
     return keyword_hash, label + body + tag
 
 
+def sealing_keys(processor, authority, administrator):
+    sealing = derive(processor + bytes(16), b"gramine")
+    owner = derive(sealing, b"bisen", b"owner", authority, administrator)
+    return sealing, derive(sealing, b"bisen", b"state"), owner
+
+
+def write_sealing_keys():
+    lines = [
+        "# The enclave's keys, from the one of 16 bytes that a processor has for it under Gramine: the sealing key, which an ordinary",
+        "# process has in a file; that of the state; the root of the collections' keys, of an authority (its digest) and an administrator.",
+        "# Made by bisen.py, a second implementation.",
+        "",
+    ]
+    cases = [(bytes(range(16)), hashlib.sha256(b"an authority").digest(), b"ada"), (hashlib.sha256(b"processor").digest()[:16], bytes(range(32)), b"administrator")]
+    for processor, authority, administrator in cases:
+        sealing, state, owner = sealing_keys(processor, authority, administrator)
+        fields = {
+            "processor": processor, "sealing": sealing, "state": state,
+            "authority": authority, "administrator": administrator, "owner": owner,
+        }
+        lines += [f"{name}: {value.hex()}" for name, value in fields.items()] + [""]
+    Path(__file__).with_name("sealing_keys.txt").write_text("\n".join(lines))
+
+
 def main():
+    write_sealing_keys()
     lines = ["# BISEN's entries: label, body, tag.", "# Made by bisen.py, a second implementation.", ""]
     root, salt = hashlib.sha256(b"bisen root").digest(), hashlib.sha256(b"bisen salt").digest()[:16]
     nowhere = 0xFFFFFF

@@ -100,9 +100,33 @@ pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::state::State;
+
+    /// Of other roots no entry that is stored would be found.
+    #[test]
+    fn roots_are_those_of_a_second_implementation() {
+        let text =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kat/sealing_keys.txt"));
+        let text = text.unwrap();
+        let values = |name: &str| -> Vec<Vec<u8>> {
+            let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+            values.map(|digits| digits.as_bytes().chunks(2).map(byte).collect()).collect()
+        };
+        let [sealing, authorities, administrators, owners] =
+            ["sealing", "authority", "administrator", "owner"].map(values);
+        assert_eq!(owners.len(), 2);
+        for (place, owner) in owners.iter().enumerate() {
+            let administrator = String::from_utf8(administrators[place].clone()).unwrap();
+            let owned = (administrator, authorities[place].clone().try_into().unwrap());
+            let policy = Policy { owner: owned, ..Policy::default() };
+            let sealing = Key::take_from(&mut sealing[place].clone().try_into().unwrap());
+            assert_eq!(policy.root(&sealing).expose()[..], owner[..]);
+        }
+    }
 
     #[test]
     fn what_is_said_takes_no_more_memory_than_its_bound() {

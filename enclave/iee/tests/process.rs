@@ -1,12 +1,16 @@
 //! The program: frames in, frames out, and an end with a reason.
 #![allow(clippy::unwrap_used)]
 
+use arras_primitives::aead::Aead;
+use arras_protocol::Blob;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{AskId, FRAME_BYTES_MAX, Fault, Incoming, Outgoing, StateName, counter_value};
 use arras_schemes::bisen::channel::binding;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::ffi::OsStr;
-use std::fs::{File, Permissions, create_dir, metadata, read, remove_file, set_permissions, write};
+use std::fs::{
+    File, Permissions, create_dir, metadata, read, read_to_string, remove_file, set_permissions, write,
+};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -66,6 +70,17 @@ impl Process {
         self.certify()
     }
 
+    /// The first record of one that has no state, whose counter it reads.
+    fn first(&mut self, ask: AskId) -> Vec<u8> {
+        self.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
+        for _ in [StateName::Head, StateName::Log(1)] {
+            let Outgoing::Load { ask, .. } = self.next() else { panic!() };
+            self.send(&encode(&Incoming::Answer { ask, bytes: None }));
+        }
+        let Outgoing::Save { state, .. } = self.next() else { panic!() };
+        state.0
+    }
+
     /// Launches it.
     fn begin(&mut self, authority: &[u8]) {
         self.send(&encode(&Incoming::Launch {
@@ -123,7 +138,7 @@ fn status(process: &Process, of: &str) -> String {
 }
 
 fn status_of(process: u32, of: &str) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let status = read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap();
     line.trim_start_matches(':').trim().to_owned()
 }
@@ -190,11 +205,11 @@ fn its_sealing_key_is_made_once_and_is_its_owners() {
 
 /// Gramine's files, played by those of a folder: a processor's sealing key, what was to be bound at another time, and a pipe as the quote, which is opened
 /// when both its ends are.
-fn gramine(processor: u8) -> TempDir {
+fn gramine(processor: &[u8]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |file: &str| folder.path().join(file);
     create_dir(at("keys")).unwrap();
-    write(at("keys/_sgx_mrenclave"), [processor; 16]).unwrap();
+    write(at("keys/_sgx_mrenclave"), processor).unwrap();
     write(at("user_report_data"), [0xff; 64]).unwrap();
     assert!(Command::new("mkfifo").arg(at("quote")).status().unwrap().success());
     folder
@@ -217,7 +232,7 @@ fn under_gramine(folder: TempDir) -> Process {
 }
 
 /// One that has its quote and a certificate; what it reads the counter under.
-fn certified(processor: u8, authority: &[u8]) -> (Process, AskId) {
+fn certified(processor: &[u8], authority: &[u8]) -> (Process, AskId) {
     let folder = gramine(processor);
     let asked = quoted(folder.path(), b"a quote");
     let mut process = under_gramine(folder);
@@ -231,7 +246,7 @@ fn certified(processor: u8, authority: &[u8]) -> (Process, AskId) {
 
 #[test]
 fn under_gramine_it_asks_for_a_quote_of_what_it_has_written() {
-    let folder = gramine(7);
+    let folder = gramine(&[7; 16]);
     let asked = quoted(folder.path(), b"a quote");
     let (mut process, authority) = (under_gramine(folder), authority());
     process.begin(&authority);
@@ -251,15 +266,10 @@ fn under_gramine_it_asks_for_a_quote_of_what_it_has_written() {
 #[test]
 fn under_gramine_its_sealing_key_is_the_processor_s() {
     let authority = authority();
-    let (mut process, ask) = certified(7, &authority);
-    process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
-    for _ in [StateName::Head, StateName::Log(1)] {
-        let Outgoing::Load { ask, .. } = process.next() else { panic!() };
-        process.send(&encode(&Incoming::Answer { ask, bytes: None }));
-    }
-    let Outgoing::Save { state, .. } = process.next() else { panic!() };
+    let (mut process, ask) = certified(&[7; 16], &authority);
+    let state = Blob(process.first(ask));
     let again = |processor: u8| {
-        let (mut process, ask) = certified(processor, &authority);
+        let (mut process, ask) = certified(&[processor; 16], &authority);
         process.send(&encode(&Incoming::Answer { ask, bytes: counter_value(0) }));
         for bytes in [None, Some(state.clone())] {
             let Outgoing::Load { ask, .. } = process.next() else { panic!() };
@@ -273,10 +283,44 @@ fn under_gramine_its_sealing_key_is_the_processor_s() {
     assert_eq!(again(8).code(), i32::from(Fault::StateAltered.code()));
 }
 
+/// Known answers of a second implementation: the key of the state, from what the processor gives and from what a file has. With another
+/// derivation an enclave could not open what it has sealed before.
+#[test]
+fn its_state_is_sealed_by_keys_of_a_second_implementation() {
+    let text = read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kat/sealing_keys.txt")).unwrap();
+    let cases: Vec<_> = text.split("\n\n").filter(|case| case.contains("processor: ")).collect();
+    assert_eq!(cases.len(), 2);
+    for case in cases {
+        let field = |name: &str| {
+            let line = case.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            let digits = line.unwrap().as_bytes().chunks(2);
+            digits
+                .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
+                .collect::<Vec<u8>>()
+        };
+        let state = Aead::new(&field("state").try_into().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        write(&key, field("sealing")).unwrap();
+        set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        let mut process = Process::start_in(folder);
+        let ask = process.launch();
+        for (mut process, ask) in [certified(&field("processor"), &authority()), (process, ask)] {
+            let sealed = process.first(ask);
+            let format = sealed.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+            let (format, sealed) = sealed.split_at(format);
+            // The first record, behind none.
+            let place = [&1_u64.to_be_bytes()[..], &[0; 16]].concat();
+            state.open(&[format, b"log", &place].concat(), sealed).unwrap();
+            assert!(process.end().0);
+        }
+    }
+}
+
 #[test]
 fn under_gramine_what_is_missing_has_its_name_and_ends_it() {
     let ended = |change: &dyn Fn(&Path)| {
-        let folder = gramine(7);
+        let folder = gramine(&[7; 16]);
         change(folder.path());
         let mut process = under_gramine(folder);
         // It may have ended before it hears of this.
@@ -304,7 +348,7 @@ fn under_gramine_what_is_missing_has_its_name_and_ends_it() {
 
 #[test]
 fn under_gramine_there_are_no_walls_to_leave_out() {
-    let folder = gramine(7);
+    let folder = gramine(&[7; 16]);
     let path = folder.path().to_owned();
     let (well, said) =
         Process::start_with(&[OsStr::new("--gramine"), path.as_ref(), OsStr::new("--debug")], folder).end();

@@ -16,7 +16,7 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const MAY_SEARCH: Rights =
     Rights { search: true, update: false, rank: false, fields: 0, groups: Groups::All };
@@ -94,6 +94,10 @@ fn an_enclave_that_the_policy_does_not_accept_is_told_nothing() {
     assert_eq!(refused(&|policy| policy.accept.clear()), Refusal::Backend);
     let newer = refused(&|policy| policy.accept[0].version_min = u32::MAX);
     assert!(matches!(newer, Refusal::Version { .. }), "{newer}");
+    // Older than it may be, however young.
+    thread::sleep(Duration::from_secs(2));
+    let old = refused(&|policy| policy.max_age_seconds = 0);
+    assert!(matches!(old, Refusal::Expired { most: 0, .. }), "{old}");
     host.kill();
     let (debugged, address) = deployment.start_with(&["--debug"]);
     assert_eq!(refusal(&address, &deployment, deployment.policy()), Refusal::Debug);
@@ -353,7 +357,7 @@ fn an_enclave_stays_with_its_first_authority() {
     let (log, end) = (deployment.folder.path().join("log"), Instant::now() + PATIENCE);
     while !fs::read_to_string(&log).unwrap().contains("another administrator or authority") {
         assert!(Instant::now() < end, "{}", fs::read_to_string(&log).unwrap());
-        thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
     }
 }
 

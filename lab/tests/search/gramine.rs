@@ -12,7 +12,7 @@ use arras_protocol::evidence::Evidence;
 use arras_schemes::bisen::channel::SECURITY_VERSION;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -72,6 +72,8 @@ impl Gramine {
         fs::create_dir(gramine.at("keys")).unwrap();
         fs::write(gramine.at("keys/_sgx_mrenclave"), [7; 16]).unwrap();
         fs::write(gramine.at("user_report_data"), [0xff; 64]).unwrap();
+        symlink(executable("arras-enclave"), gramine.at("arras-enclave")).unwrap();
+        fs::write(gramine.at("arras-enclave.sig"), signature()).unwrap();
         assert!(Command::new("mkfifo").arg(gramine.at("quote")).status().unwrap().success());
         // It is told the program's name, in the program's folder, and puts what a program says on standard error where its frames are.
         gramine.starts(&format!("exec \"./$1\" --gramine '{}' 2>&1", gramine.folder.path().display()));
@@ -99,7 +101,7 @@ impl Gramine {
 
     /// A host that has it start the enclave.
     fn host(&self, deployment: &Deployment) -> Command {
-        let mut host = bare(deployment);
+        let mut host = of(deployment, &self.at("arras-enclave"));
         host.arg("--gramine").arg("--gramine-loader").arg(self.at("gramine-sgx"));
         host
     }
@@ -107,12 +109,26 @@ impl Gramine {
 
 /// A host that is yet to be told how the enclave is started, and who vouches for it.
 fn bare(deployment: &Deployment) -> Command {
+    of(deployment, &executable("arras-enclave"))
+}
+
+fn of(deployment: &Deployment, enclave: &Path) -> Command {
     let folder = deployment.folder.path();
     let mut host = command("arras-host", "info");
     host.args(["--listen", "127.0.0.1:0", "--administrator", "ada", "--data-dir"]).arg(folder.join("data"));
     host.arg("--authority").arg(folder.join("ca.pem"));
-    host.arg("--enclave").arg(executable("arras-enclave"));
+    host.arg("--enclave").arg(enclave);
     host
+}
+
+/// A signature of nobody's (SIGSTRUCT), of an enclave that measures [7; 32].
+fn signature() -> Vec<u8> {
+    let mut signature = vec![0; 1808];
+    for (at, words) in [(0, [6, 0xe1, 0x10000, 0]), (24, [0x101, 0x60, 0x60, 1_u32])] {
+        signature[at..at + 16].copy_from_slice(&words.map(u32::to_le_bytes).concat());
+    }
+    signature[960..992].fill(7);
+    signature
 }
 
 /// The sample about something else, as nobody but the processor can sign it.
@@ -131,6 +147,9 @@ fn the_enclave_s_own_quote_comes_to_clients_who_see_that_it_is_forged() {
     let mut host = gramine.host(&deployment);
     host.arg("--collateral").arg(&file);
     let (host, address) = deployment.begin(host);
+    let log = fs::read_to_string(deployment.folder.path().join("log")).unwrap();
+    let measured = format!("mrenclave=\"{}\"", "07".repeat(32));
+    assert!(log.contains(&measured) && !log.contains("measurement="), "{log}");
     let refused = refusal(&address, &deployment, policy(&"00".repeat(32), "evaluation_min = 17"));
     assert!(matches!(refused, Refusal::Quote(_)), "{refused}");
     host.kill();
@@ -171,6 +190,38 @@ fn a_host_says_what_is_missing_and_ends() {
     says(run(gramine.host(&deployment)), "no quote of its own");
     fs::remove_file(gramine.at("gramine-sgx")).unwrap();
     says(run(gramine.host(&deployment)), "gramine-sgx: No such file");
+    fs::write(gramine.at("arras-enclave.sig"), &signature()[1..]).unwrap();
+    says(run(gramine.host(&deployment)), "arras-enclave.sig: a signature by gramine-sgx-sign is expected");
+    fs::remove_file(gramine.at("arras-enclave.sig")).unwrap();
+    says(run(gramine.host(&deployment)), "arras-enclave.sig: No such file");
+}
+
+/// What is waited for the log says; then the host ends, though what it waits for does not.
+#[test]
+fn who_hangs_instead_of_quoting_is_named_and_not_waited_for_ever() {
+    let (deployment, gramine) = (Deployment::new(), Gramine::new());
+    let mut sgx = gramine.host(&deployment);
+    sgx.args(["--evidence-wait", "5"]);
+    // Another tool of the name, which hangs as long as it is there.
+    let tools = tempfile::tempdir().unwrap();
+    let tool = tools.path().join("tpm2_quote");
+    fs::write(&tool, "#!/bin/sh\nwhile [ -e \"$0\" ]; do sleep 0.1; done\n").unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut tpm = deployment.unvouched(&[]);
+    tpm.arg("--authority").arg(deployment.folder.path().join("ca.pem"));
+    tpm.args(["--tpm-key", "0x81010002", "--tpm-registers", "sha256:0", "--evidence-wait", "5"]);
+    tpm.env("PATH", format!("{}:/usr/bin:/bin", tools.path().display()));
+    for (host, what) in [(sgx, "Intel's quoting service (aesmd)"), (tpm, "the TPM's quote (tpm2_quote)")] {
+        let ended = run(host);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let said = |words: &str| {
+            let mut lines = ended.stderr.lines();
+            assert!(lines.any(|line| line.contains(what) && line.contains(words)), "{}", ended.stderr);
+        };
+        said("has not come in 1 s; it is waited for 5 s");
+        said("arras-host: evidence of the enclave: ");
+        said("has not come in 5 s");
+    }
 }
 
 #[test]

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long tests wait for a server that they take away for good, or have hang.
-const IMPATIENCE: Duration = Duration::from_secs(4);
+pub(crate) const IMPATIENCE: Duration = Duration::from_secs(4);
 
 /// How long stores wait for one that comes back, on whatever machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The password of the role `search`; with what must not be taken for a part of an address.
 pub(crate) const PASSWORD: &str = "hunter2%2F%40%3F";
@@ -54,11 +54,11 @@ fn label(number: u32) -> [u8; LABEL_BYTES] {
     label
 }
 
-fn labels(count: u32) -> Blob {
+pub(crate) fn labels(count: u32) -> Blob {
     (0..count).flat_map(label).collect::<Vec<u8>>().into()
 }
 
-fn entries(count: u32, byte: u8) -> Blob {
+pub(crate) fn entries(count: u32, byte: u8) -> Blob {
     let entry = |number| [&label(number)[..], &[byte; SEALED_BYTES]].concat();
     (0..count).flat_map(entry).collect::<Vec<u8>>().into()
 }
@@ -92,6 +92,32 @@ async fn a_role_need_not_own_the_tables() {
     assert!(matches!(&refused, StoreError::Failed(what) if what.contains("permission denied")), "{refused}");
     asked(&postgres, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA given TO search");
     conformance::a_service_keeps_what_it_is_given(&store).await;
+}
+
+/// A schema that is there, another's or its own, is used by a role that may make none; in one where it may make nothing it is told so.
+#[tokio::test]
+async fn a_schema_that_was_given_is_used() {
+    let postgres = by_password();
+    asked(&postgres, "REVOKE CREATE ON DATABASE postgres FROM search");
+    asked(&postgres, "CREATE SCHEMA its AUTHORIZATION search; CREATE SCHEMA others; CREATE SCHEMA closed");
+    asked(
+        &postgres,
+        "GRANT USAGE, CREATE ON SCHEMA others TO search; GRANT USAGE ON SCHEMA closed TO search",
+    );
+    let uri = uri_with(&postgres, PASSWORD);
+    for schema in ["its", "others"] {
+        let store = PostgresStore::connect(&uri, schema, PATIENCE).await.unwrap();
+        conformance::a_service_keeps_what_it_is_given(&store).await;
+        // Its tables are there at the next start.
+        drop(store);
+        let again = PostgresStore::connect(&uri, schema, PATIENCE).await.unwrap();
+        assert!(again.load(StateName::Head).await.unwrap().is_some());
+    }
+    for (schema, of) in [("closed", "schema closed"), ("none", "database postgres")] {
+        let refused = PostgresStore::connect(&uri, schema, PATIENCE).await.err().unwrap();
+        let words = format!("permission denied for {of}");
+        assert!(matches!(&refused, StoreError::Failed(what) if what.contains(&words)), "{refused}");
+    }
 }
 
 /// The largest batch is two statements; where a row lies says in which of them it came, and of its place among them nothing.

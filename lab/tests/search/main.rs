@@ -12,6 +12,8 @@ mod dice;
 mod gramine;
 mod hosted;
 mod in_postgres;
+mod large;
+mod lost_postgres;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod process;

@@ -128,6 +128,38 @@ fn a_message_is_told_by_who_sent_it_when_and_about_what() {
     assert_eq!(found(folder, &["ship"]).len(), 1);
 }
 
+/// `--json` is for programs: an object a line, of these fields and no others.
+#[test]
+fn an_object_of_json_has_its_path_and_if_ranked_its_score() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "a.txt", "the whale and the ship\nthe \"whale\"");
+    write(folder, "in box", "From a@b Mon\nFrom: Ann <ann@example.com>\nSubject: ship\n\nthe harpoon\n");
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let fields = |arguments: &[&str]| -> Vec<(String, Vec<String>)> {
+        let said = run(search(folder, "query", &[&["--json"], arguments].concat()));
+        assert_eq!((said.code, said.stdout.matches('\n').count()), (Some(0), said.stdout.lines().count()));
+        let objects = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+        let objects = objects.map(|object: serde_json::Map<String, serde_json::Value>| {
+            let path = object["path"].as_str().unwrap();
+            assert!(object.get("score").is_none_or(|score| score.as_f64().unwrap() > 0.0), "{object:?}");
+            let name = path.strip_prefix(folder.join("texts/").to_str().unwrap());
+            let mut fields: Vec<String> = object.keys().cloned().collect();
+            fields.sort();
+            (name.unwrap().to_owned(), fields)
+        });
+        objects.collect()
+    };
+    let has =
+        |name: &str, fields: &[&str]| (name.to_owned(), fields.iter().map(|&field| field.into()).collect());
+    assert_eq!(fields(&["whale"]), [has("a.txt", &["path"])]);
+    assert_eq!(fields(&["--top", "5", "whale"]), [has("a.txt", &["path", "score"])]);
+    assert_eq!(fields(&["harpoon"]), [has("in box", &["from", "message", "path", "subject"])]);
+    let ranked = ["from", "message", "path", "score", "subject"];
+    assert_eq!(fields(&["--top", "5", "harpoon"]), [has("in box", &ranked)]);
+    assert_eq!(fields(&["zebra"]), []);
+}
+
 #[test]
 fn help_is_of_the_command_that_was_called_and_says_what_happens() {
     let help = |arguments: &[&str]| {

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Files of a load that something happens to.
 const FILES: usize = 400;
@@ -26,15 +27,25 @@ fn size(redis: &PrivateRedis, place: usize) -> usize {
     redis.said(place, &["dbsize"]).trim().parse().unwrap()
 }
 
-#[test]
-fn entries_are_in_redis_where_the_first_run_says_so_and_stay_there() {
-    let redis = PrivateRedis::start().unwrap();
-    let url = redis.urls().join(",");
+/// A storage service, as the command names it.
+struct Service<'s> {
+    option: &'s str,
+    /// Where it is, and where it is not.
+    at: &'s str,
+    nowhere: &'s str,
+    name: &'s str,
+    /// How many entries it holds.
+    entries: &'s dyn Fn() -> usize,
+}
+
+/// What the first run of a store says of where its entries are holds for later ones; a folder with such a store.
+fn entries_are_where_the_first_run_says_and_stay_there(service: &Service<'_>) -> TempDir {
+    let Service { option, at, nowhere, name, entries } = service;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     for (folder, word) in folders.iter().zip(["whale", "ship"]) {
         write(folder.path(), "a.txt", &format!("the {word}"));
         write(folder.path(), "b.txt", "the captain");
-        well(&index(folder.path(), &["--redis", &url]));
+        well(&index(folder.path(), &[option, at]));
     }
     // Two stores on one server: each has its own entries, state and counter.
     for (folder, (word, other)) in folders.iter().zip([("whale", "ship"), ("ship", "whale")]) {
@@ -47,32 +58,53 @@ fn entries_are_in_redis_where_the_first_run_says_so_and_stay_there() {
         assert_eq!(names(folder, other), ["b.txt"]);
         assert_eq!(names(folder, "captain"), [""; 0]);
     }
-    let folder = folders[0].path();
-    assert!(size(&redis, 0) > 10);
-    let kept: Vec<_> = std::fs::read_dir(folder.join("store/server")).unwrap().collect();
+    let [folder, _] = folders;
+    assert!(entries() > 10);
+    let kept: Vec<_> = std::fs::read_dir(folder.path().join("store/server")).unwrap().collect();
     assert!(kept.len() <= 2, "the counter and no entries: {kept:?}");
-    let moved = index(folder, &["--cassandra", "127.0.0.1:1"]);
-    assert_eq!(moved.code, Some(4), "{}", moved.stderr);
-    assert!(moved.stderr.contains("are in Redis, not in Cassandra"), "{}", moved.stderr);
+    // A first run that comes to nothing decides nothing.
     let embedded = tempfile::tempdir().unwrap();
     write(embedded.path(), "a.txt", "the whale");
+    assert_eq!(index(embedded.path(), &[option, nowhere]).code, Some(5));
     well(&index(embedded.path(), &[]));
-    let moved = index(embedded.path(), &["--redis", &url]);
-    assert!(moved.stderr.contains("are in its folder, not in Redis"), "{}", moved.stderr);
-    // What the environment says is a host's that somebody runs, not a store's of files.
-    let mut elsewhere = search(embedded.path(), "query", &["whale"]);
-    elsewhere.env("ARRAS_REDIS", "redis://127.0.0.1:1");
-    well(&run(elsewhere));
-    // A first run that comes to nothing decides nothing.
-    let mistyped = tempfile::tempdir().unwrap();
-    write(mistyped.path(), "a.txt", "the whale");
-    assert_eq!(index(mistyped.path(), &["--redis", "redis://127.0.0.1:1"]).code, Some(5));
-    well(&index(mistyped.path(), &[]));
-    assert_eq!(names(mistyped.path(), "whale"), ["a.txt"]);
+    assert_eq!(names(embedded.path(), "whale"), ["a.txt"]);
+    let moves = [
+        (folder.path(), ["--cassandra", "127.0.0.1:1"], format!("are in {name}, not in Cassandra")),
+        (embedded.path(), [option, at], format!("are in its folder, not in {name}")),
+    ];
+    for (folder, to, words) in moves {
+        let moved = index(folder, &to);
+        assert_eq!(moved.code, Some(4), "{}", moved.stderr);
+        assert!(moved.stderr.contains(&words), "{}", moved.stderr);
+        // What the environment says is a host's that somebody runs, not a store's of files.
+        let mut elsewhere = search(folder, "query", &["whale"]);
+        elsewhere.envs(VARIABLES.map(|variable| (variable, nowhere)));
+        well(&run(elsewhere));
+    }
+    folder
+}
+
+/// What says where a host's store is.
+const VARIABLES: [&str; 2] = ["ARRAS_REDIS", "ARRAS_POSTGRES"];
+
+/// A service that does not answer, or refuses, is said in words of its own.
+fn says(ended: &Ended, words: [&str; 2]) {
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(words.iter().all(|words| ended.stderr.contains(words)), "{}", ended.stderr);
+}
+
+#[test]
+fn entries_are_in_redis_where_the_first_run_says_so_and_stay_there() {
+    let redis = PrivateRedis::start().unwrap();
+    let folder = entries_are_where_the_first_run_says_and_stay_there(&Service {
+        option: "--redis",
+        at: &redis.urls().join(","),
+        nowhere: "redis://127.0.0.1:1",
+        name: "Redis",
+        entries: &|| size(&redis, 0),
+    });
     drop(redis);
-    let gone = run(search(folder, "query", &["whale"]));
-    assert_eq!(gone.code, Some(5), "{}", gone.stderr);
-    assert!(gone.stderr.contains("storage: Redis"), "{}", gone.stderr);
+    says(&run(search(folder.path(), "query", &["whale"])), ["storage: Redis", "refused"]);
 }
 
 #[test]
@@ -218,42 +250,18 @@ fn entries(postgres: &PrivatePostgres) -> usize {
 fn entries_are_in_postgres_where_the_first_run_says_so_and_stay_there() {
     let postgres = by_password();
     let uri = uri_with(&postgres, PASSWORD);
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    for (folder, word) in folders.iter().zip(["whale", "ship"]) {
-        write(folder.path(), "a.txt", &format!("the {word}"));
-        write(folder.path(), "b.txt", "the captain");
-        well(&index(folder.path(), &["--postgres", &uri]));
-    }
-    // Two stores in one database: each has its own entries, state and counter.
-    for (folder, (word, other)) in folders.iter().zip([("whale", "ship"), ("ship", "whale")]) {
-        let folder = folder.path();
-        assert_eq!(names(folder, word), ["a.txt"]);
-        assert_eq!(names(folder, other), [""; 0]);
-        write(folder, "b.txt", &format!("the {word} and the {other}"));
-        // It need not be said again.
-        well(&index(folder, &[]));
-        assert_eq!(names(folder, other), ["b.txt"]);
-        assert_eq!(names(folder, "captain"), [""; 0]);
-    }
-    let folder = folders[0].path();
-    assert!(entries(&postgres) > 10);
-    let kept: Vec<_> = std::fs::read_dir(folder.join("store/server")).unwrap().collect();
-    assert!(kept.len() <= 2, "the counter and no entries: {kept:?}");
-    let moved = index(folder, &["--redis", "redis://127.0.0.1:1"]);
-    assert_eq!(moved.code, Some(4), "{}", moved.stderr);
-    assert!(moved.stderr.contains("are in PostgreSQL, not in Redis"), "{}", moved.stderr);
-    // What the environment says is a host's that somebody runs, not a store's of files.
-    let mut elsewhere = search(folder, "query", &["whale"]);
-    elsewhere.env("ARRAS_POSTGRES", "postgres://127.0.0.1:1/none").env("ARRAS_REDIS", "redis://127.0.0.1:1");
-    well(&run(elsewhere));
-    let other_password = uri_with(&postgres, "not-it-hunter3");
-    let refused = index(folder, &["--postgres", &other_password]);
+    let folder = entries_are_where_the_first_run_says_and_stay_there(&Service {
+        option: "--postgres",
+        at: &uri,
+        nowhere: "postgres://127.0.0.1:1/none",
+        name: "PostgreSQL",
+        entries: &|| entries(&postgres),
+    });
+    let refused = index(folder.path(), &["--postgres", &uri_with(&postgres, "not-it-hunter3")]);
     drop(postgres);
-    let gone = index(folder, &["--postgres", &uri]);
+    let gone = index(folder.path(), &["--postgres", &uri]);
     for (ended, words) in [(refused, "password authentication failed"), (gone, "onnection refused")] {
-        assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-        assert!(ended.stderr.contains("storage: PostgreSQL"), "{}", ended.stderr);
-        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        says(&ended, ["storage: PostgreSQL", words]);
         assert!(!ended.stderr.contains("hunter"), "{}", ended.stderr);
     }
 }

@@ -51,6 +51,9 @@ pub trait Attester: Send + Sync + 'static {
     /// # Errors
     /// What is behind it fails.
     fn attest(&self, question: &Question) -> io::Result<Evidence>;
+
+    /// Whose word its evidence is, for whoever waits for it.
+    fn source(&self) -> &'static str;
 }
 
 /// A key that signs what this host says of a process that it has measured. Whoever has this machine has the key, and can sign what
@@ -101,6 +104,10 @@ impl Attester for DevelopmentRoot {
         let signature = self.pair.sign(&Statement::signed(&statement)).as_ref().to_vec();
         Ok(Evidence::Process { statement: statement.into(), signature: signature.into() })
     }
+
+    fn source(&self) -> &'static str {
+        "the development root's word"
+    }
 }
 
 /// For an enclave whose channels are plain: it asks for no evidence.
@@ -111,6 +118,10 @@ impl Attester for NoAttester {
         Err(io::Error::other(
             "the enclave asks for evidence, and the host was given none of --development-root, --tpm-key, --tsm and --gramine",
         ))
+    }
+
+    fn source(&self) -> &'static str {
+        "nobody's word"
     }
 }
 

@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Why a file brings nothing.
+/// Why a file says nothing of use: one that brings what evidence lacks, or one of the kernel's.
 #[derive(Debug, thiserror::Error)]
-pub enum BroughtError {
-    /// It cannot be read.
+pub enum FileError {
+    /// It cannot be read or written.
     #[error("{file}: {error}")]
-    File {
+    System {
         /// Which.
         file: String,
         /// What the operating system says.
@@ -28,24 +28,24 @@ pub enum BroughtError {
 /// A named file, and what is in it.
 ///
 /// # Errors
-/// [`BroughtError::File`].
-pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), BroughtError> {
+/// [`FileError::System`].
+pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), FileError> {
     let file = path.display().to_string();
     match fs::read(path) {
         Ok(bytes) => Ok((file, bytes)),
-        Err(error) => Err(BroughtError::File { file, error }),
+        Err(error) => Err(FileError::System { file, error }),
     }
 }
 
 /// Intel's word on a platform, or nothing, where clients' policies have it.
 ///
 /// # Errors
-/// [`BroughtError`].
-pub(crate) fn collateral(path: Option<&Path>) -> Result<Vec<u8>, BroughtError> {
+/// [`FileError`].
+pub(crate) fn collateral(path: Option<&Path>) -> Result<Vec<u8>, FileError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let (file, bytes) = read(path)?;
     if bytes.trim_ascii_start().first() == Some(&b'{') {
         return Ok(bytes);
     }
-    Err(BroughtError::Content { file, what: "Intel's collateral is expected, a JSON object" })
+    Err(FileError::Content { file, what: "Intel's collateral is expected, a JSON object" })
 }

@@ -2,15 +2,40 @@
 //! one, about what the enclave says, and puts Intel's collateral beside it.
 
 use crate::attestation::{Attester, DATA_BYTES, Question, fits, report_data};
-use crate::brought::{BroughtError, collateral};
+use crate::brought::{self, FileError, collateral};
+use crate::enclave::Measurement;
 use arras_protocol::evidence::Evidence;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a quote of SGX begins: version 3, signed by a key of ECDSA (P-256).
 const BEGINS: [u8; 4] = [3, 0, 2, 0];
 /// Where a quote of SGX has its report data: behind its header, in the enclave's report.
 const DATA: usize = 48 + 320;
+
+/// Bytes of an enclave's signature (SIGSTRUCT; Intel's manual, volume 3D, 40.13), and where it has MRENCLAVE.
+const SIGNATURE_BYTES: usize = 1808;
+const MRENCLAVE: usize = 960;
+/// How a signature begins, and what it has behind vendor and date.
+const HEADERS: [(usize, [u8; 16]); 2] = [
+    (0, [6, 0, 0, 0, 0xe1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]),
+    (24, [1, 1, 0, 0, 0x60, 0, 0, 0, 0x60, 0, 0, 0, 1, 0, 0, 0]),
+];
+
+/// MRENCLAVE as the signature beside a program (`.sig`) says it: no other enclave is started by it.
+///
+/// # Errors
+/// [`FileError`].
+pub fn measurement(program: &Path) -> Result<Measurement, FileError> {
+    let mut path = program.as_os_str().to_owned();
+    path.push(".sig");
+    let (file, bytes) = brought::read(Path::new(&path))?;
+    let has =
+        |(at, header): &(usize, [u8; 16])| bytes.get(*at..).is_some_and(|rest| rest.starts_with(header));
+    let is_one = bytes.len() == SIGNATURE_BYTES && HEADERS.iter().all(has);
+    let found = bytes.get(MRENCLAVE..).and_then(|rest| rest.first_chunk()).filter(|_| is_one);
+    found.copied().ok_or(FileError::Content { file, what: "a signature by gramine-sgx-sign is expected" })
+}
 
 /// Why there is no evidence.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +53,7 @@ pub enum GramineError {
     OtherBinding,
     /// Intel's collateral is not in its file.
     #[error(transparent)]
-    Brought(#[from] BroughtError),
+    File(#[from] FileError),
     /// Together it is more than clients read.
     #[error(
         "evidence of {0} bytes is longer than clients take: a policy may have the collateral in its place"
@@ -72,6 +97,10 @@ impl Attester for GramineQuotes {
     fn attest(&self, question: &Question) -> io::Result<Evidence> {
         self.evidence(&question.quote, &report_data(&question.binding)).map_err(io::Error::other)
     }
+
+    fn source(&self) -> &'static str {
+        "Intel's collateral"
+    }
 }
 
 #[cfg(test)]
@@ -100,14 +129,41 @@ mod tests {
         let file = folder.path().join("collateral.json");
         let quotes = GramineQuotes::new(Some(file.clone()));
         let asked = || quotes.evidence(SGX, &bound());
-        assert!(matches!(asked(), Err(GramineError::Brought(BroughtError::File { .. }))));
+        assert!(matches!(asked(), Err(GramineError::File(FileError::System { .. }))));
         fs::write(&file, "none").unwrap();
-        assert!(matches!(asked(), Err(GramineError::Brought(BroughtError::Content { .. }))));
+        assert!(matches!(asked(), Err(GramineError::File(FileError::Content { .. }))));
         // Whoever brings newer collateral need not start the host again.
         fs::write(&file, COLLATERAL).unwrap();
         assert_eq!(asked().unwrap(), evidence(COLLATERAL));
         fs::write(&file, format!("{{{}", " ".repeat(32 * 1024))).unwrap();
         assert!(matches!(asked(), Err(GramineError::Long(bytes)) if bytes > 32 * 1024 + SGX.len()));
+    }
+
+    #[test]
+    fn the_measurement_is_that_of_the_signature_beside_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("enclave");
+        let file = folder.path().join("enclave.sig");
+        assert!(matches!(measurement(&program), Err(FileError::System { .. })));
+        let signed = |bytes: &[u8]| {
+            fs::write(&file, bytes).unwrap();
+            measurement(&program).map_err(|error| error.to_string())
+        };
+        let mut signature: Vec<u8> = (0..SIGNATURE_BYTES).map(|place| (place / 32) as u8).collect();
+        for (at, header) in HEADERS {
+            signature.splice(at..at + header.len(), header);
+        }
+        assert_eq!(signed(&signature), Ok([(MRENCLAVE / 32) as u8; 32]));
+        for cut in [0, MRENCLAVE + 31, SIGNATURE_BYTES - 1] {
+            assert!(signed(signature.get(..cut).unwrap()).is_err(), "{cut} bytes");
+        }
+        for (at, header) in HEADERS {
+            for place in at..at + header.len() {
+                let mut other = signature.clone();
+                *other.get_mut(place).unwrap() ^= 1;
+                assert!(signed(&other).unwrap_err().contains("gramine-sgx-sign"), "byte {place}");
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::counter::Counter;
 use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave, ended};
 use crate::seen::Seen;
 use crate::store::{FIRST, Store, StoreError};
+use crate::waiting::awaited;
 use arras_protocol::Blob;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{AskId, ConnectionId, HANDSHAKE_BYTES, Incoming, Outgoing, counter_value};
@@ -67,6 +68,10 @@ pub enum HostError {
 /// Evidence is renewed so often, in seconds of the clock by which clients judge its age: that goes on while the machine sleeps, and may be set.
 const RENEWAL: u64 = 10 * 60;
 
+/// What an enclave says first: that it wants evidence, or, with plain channels, its state.
+const FIRST_WORD: &str =
+    "the enclave's first word, for which it needs, in SGX, its quote by Intel's quoting service (aesmd),";
+
 /// The clock is looked at so often.
 const TICK: Duration = Duration::from_secs(10);
 
@@ -87,6 +92,8 @@ pub struct Launch {
     pub authority: Vec<u8>,
     /// Makes its evidence.
     pub attester: Arc<dyn Attester>,
+    /// How long the enclave may take until it asks for evidence, and that until it is there.
+    pub patience: Duration,
 }
 
 /// What of the enclave's is kept where, and what is counted of it.
@@ -124,6 +131,7 @@ pub async fn serve<S: Store, C: Counter>(
     let talk = Talk { answered, heard, again: Arc::clone(&again), seen };
     let moving = Moving {
         attester: Arc::clone(&launch.attester),
+        patience: launch.patience,
         keeping: Arc::new(keeping),
         clients: Arc::clone(&clients),
         doing: JoinSet::new(),
@@ -223,7 +231,7 @@ impl Talk {
 
 /// Gives the enclave a certificate of its key, again and again with new evidence.
 async fn attest(
-    attester: Arc<dyn Attester>,
+    (attester, patience): (Arc<dyn Attester>, Duration),
     question: Question,
     public: Blob,
     answers: mpsc::UnboundedSender<Incoming>,
@@ -239,9 +247,11 @@ async fn attest(
         }
         renewed = Some(now);
         let (attester, question) = (Arc::clone(&attester), question.clone());
-        let evidence = spawn_blocking(move || attester.attest(&question)).await;
+        let source = attester.source();
+        let evidence = spawn_blocking(move || attester.attest(&question));
+        let evidence = awaited(source, patience, evidence).await;
         // Whoever would hear of it has ended, if sending fails.
-        match evidence.map_err(io::Error::other).and_then(|evidence| evidence) {
+        match evidence.and_then(|evidence| evidence.map_err(io::Error::other)?) {
             Ok(evidence) => {
                 let certificate = certificate(public.as_slice(), &encode(&evidence));
                 let _ = answers.send(Incoming::Certificate(certificate.into()));
@@ -260,6 +270,7 @@ struct Moving<S, C> {
     keeping: Arc<Keeping<S, C>>,
     clients: Arc<Clients>,
     attester: Arc<dyn Attester>,
+    patience: Duration,
     doing: JoinSet<()>,
     answers: mpsc::UnboundedSender<Incoming>,
     failures: mpsc::UnboundedSender<HostError>,
@@ -270,10 +281,12 @@ struct Moving<S, C> {
 impl<S: Store, C: Counter> Moving<S, C> {
     /// Does what the enclave asks, each by itself: it never waits to say the next.
     async fn from<R: AsyncRead + Unpin>(mut self, mut enclave: FromEnclave<R>) -> Result<(), HostError> {
+        let first = awaited(FIRST_WORD, self.patience, enclave.hear()).await;
+        let mut message = first.map_err(HostError::Evidence)??;
         loop {
-            let message = enclave.hear().await?;
-            while self.doing.try_join_next().is_some() {}
             self.take(message);
+            message = enclave.hear().await?;
+            while self.doing.try_join_next().is_some() {}
         }
     }
 
@@ -330,7 +343,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
                 let question = Question { binding, debug, version, quote: quote.0 };
                 let attester = Arc::clone(&self.attester);
                 self.doing.spawn(attest(
-                    attester,
+                    (attester, self.patience),
                     question,
                     public,
                     self.answers.clone(),
@@ -383,7 +396,13 @@ mod tests {
         fn attest(&self, _question: &Question) -> io::Result<Evidence> {
             Ok(Evidence::Tpm { attest: vec![1; 300].into(), signature: vec![2; 64].into() })
         }
+
+        fn source(&self) -> &'static str {
+            "its word"
+        }
     }
+
+    const PATIENCE: Duration = Duration::from_secs(300);
 
     #[tokio::test]
     async fn an_enclave_that_ends_before_it_is_told_anything_is_heard_why() {
@@ -396,6 +415,7 @@ mod tests {
             administrator: "ada".into(),
             authority: Vec::new(),
             attester: Arc::new(Vouching),
+            patience: PATIENCE,
         };
         let kept = Keeping {
             store: MemoryStore::default(),
@@ -417,7 +437,8 @@ mod tests {
         let asleep = Arc::new(AtomicU64::new(0));
         let slept = Arc::clone(&asleep);
         let clock = move || begun.elapsed().as_secs() + slept.load(Ordering::Relaxed);
-        tokio::spawn(attest(Arc::new(Vouching), question, vec![0x30, 0].into(), answers, failures, clock));
+        let attester: (Arc<dyn Attester>, _) = (Arc::new(Vouching), PATIENCE);
+        tokio::spawn(attest(attester, question, vec![0x30, 0].into(), answers, failures, clock));
         let mut renewed = async || {
             let Some(Incoming::Certificate(certificate)) = answered.recv().await else {
                 panic!("no certificate")

@@ -38,3 +38,5 @@ mod clients;
 mod hexadecimal;
 #[cfg(feature = "process")]
 mod room;
+#[cfg(feature = "process")]
+mod waiting;

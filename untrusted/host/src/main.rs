@@ -3,9 +3,10 @@
 #![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 use arras_host::attestation::{Attester, DevelopmentRoot, NoAttester};
+use arras_host::brought::FileError;
 use arras_host::counter::{Counter, FileCounter, MemoryCounter};
 use arras_host::enclave::{Enclave, EnclaveError, Loader, Measurement, measure, written};
-use arras_host::gramine::GramineQuotes;
+use arras_host::gramine::{self, GramineQuotes};
 use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
 use arras_host::seen::Seen;
 #[cfg(feature = "cassandra")]
@@ -25,6 +26,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -36,7 +38,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// After how long a storage service that is away at the start is asked again.
 #[cfg(any(feature = "redis", feature = "cassandra", feature = "postgres"))]
-const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// How long what is under way on the disk may take when the host ends.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// Starts an enclave and serves it: moves bytes between it, its clients and storage.
 #[derive(Parser)]
@@ -116,6 +121,10 @@ struct Vouching {
     /// What Gramine starts a program in SGX by.
     #[arg(long, value_name = "FILE", requires = "gramine", conflicts_with_all = NOT_GRAMINE, default_value = "/usr/bin/gramine-sgx")]
     gramine_loader: PathBuf,
+    /// Seconds that the enclave may take until it asks for evidence, and evidence until it is there: quoting services can hang. Then the host
+    /// ends with an error.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    evidence_wait: u64,
 }
 
 /// Where sealed entries and state are kept.
@@ -242,6 +251,8 @@ enum Failure {
     Data { path: PathBuf, what: String },
     #[error("{path}: {what}")]
     InUse { path: PathBuf, what: String },
+    #[error("the enclave's signature: {0}")]
+    Signature(#[from] FileError),
     #[error("storage: {0}")]
     Store(#[from] StoreError),
     #[error("cannot listen on {address}: {what}; choose another --listen address")]
@@ -254,7 +265,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Host(_) | Self::Enclave(_) => 1,
-            Self::Data { .. } => 4,
+            Self::Data { .. } | Self::Signature(_) => 4,
             Self::InUse { .. } => 6,
             Self::Network { .. } | Self::Store(_) | Self::System(_) => 5,
         }
@@ -274,7 +285,13 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
-    let run = || tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments));
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let ended = runtime.block_on(run(arguments));
+        // What hangs, as a service that is asked for evidence, does not keep the process.
+        runtime.shutdown_timeout(ENDING);
+        ended
+    };
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -383,6 +400,11 @@ fn attester(vouching: &Vouching, measured: Measurement) -> Result<Arc<dyn Attest
     Ok(Arc::new(DevelopmentRoot::open(path, measured).map_err(at)?))
 }
 
+/// MRENCLAVE, as the signature beside the enclave's program says it.
+fn signed(program: &Path) -> Result<String, Failure> {
+    Ok(written(&gramine::measurement(program)?))
+}
+
 async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) -> Result<(), Failure> {
     let address = arguments.listen;
     let listening = async {
@@ -398,14 +420,20 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
     } else {
         Loader::System(&arguments.enclave_argument)
     };
+    // Looked for first: what Gramine says of a signature that is missing is not passed on.
+    let of_sgx = vouching.gramine.then(|| signed(&arguments.enclave)).transpose()?;
     let enclave = Enclave::start(&arguments.enclave, loader, expected)?;
-    info!(measurement = written(&measured), "the enclave is started");
+    match of_sgx {
+        Some(mrenclave) => info!(mrenclave, "the enclave is started, in SGX"),
+        None => info!(measurement = written(&measured), "the enclave is started"),
+    }
     let attester = attester(vouching, measured)?;
     let launch = Launch {
         memory_bytes: arguments.enclave_memory.saturating_mul(1 << 20),
         administrator: arguments.administrator,
         authority: arguments.authority.as_deref().map(authority).transpose()?.unwrap_or_default(),
         attester,
+        patience: Duration::from_secs(arguments.vouching.evidence_wait),
     };
     let limits = Limits { connections_max: arguments.connections, ..Limits::default() };
     let (parent, parent_ended) = oneshot::channel();

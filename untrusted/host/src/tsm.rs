@@ -14,7 +14,7 @@ pub mod certificates;
 pub use entry::{Entry, FOLDER, Folder, Interface};
 
 use crate::attestation::{Attester, DATA_BYTES, Question, fits, report_data};
-use crate::brought::{self, BroughtError};
+use crate::brought::{self, FileError};
 use arras_protocol::evidence::{CERTIFICATES_MAX, Evidence};
 use rustix::io::Errno;
 use std::cmp::Ordering;
@@ -85,25 +85,9 @@ pub enum TsmError {
         /// What runs here.
         under: &'static str,
     },
-    /// A file that was named brings nothing.
+    /// A file of an entry, or one that was named, says nothing of use.
     #[error(transparent)]
-    Brought(#[from] BroughtError),
-    /// A file of an entry cannot be read or written.
-    #[error("{file}: {error}")]
-    File {
-        /// Which.
-        file: String,
-        /// What the operating system says.
-        error: io::Error,
-    },
-    /// What is in a file is not what should be there.
-    #[error("{file}: {what}")]
-    Content {
-        /// Which.
-        file: String,
-        /// What is wrong.
-        what: &'static str,
-    },
+    File(#[from] FileError),
     /// A report of another length.
     #[error("{kind} cannot have {bytes} bytes")]
     Length {
@@ -165,7 +149,7 @@ impl TsmError {
             Some(Errno::FBIG) => Self::TooLarge(file),
             Some(Errno::TIMEDOUT) => Self::Late,
             Some(Errno::NXIO | Errno::NOTTY) => Self::NoDriver,
-            _ => Self::File { file: format!("configfs-tsm's {file}"), error },
+            _ => FileError::System { file: format!("configfs-tsm's {file}"), error }.into(),
         }
     }
 }
@@ -245,7 +229,7 @@ impl<I: Interface> TsmReports<I> {
             let (file, bytes) = brought::read(path)?;
             let all = ders(&bytes).filter(|all| (1..=CERTIFICATES_MAX).contains(&all.len()));
             let what = "the chip's certificate is expected, DER or PEM, with that which signed it behind it or without";
-            return all.ok_or(TsmError::Content { file, what });
+            return Ok(all.ok_or(FileError::Content { file, what })?);
         }
         let table = certificates::read(auxblob)?;
         let chip = table.vcek.ok_or_else(|| report::chip(report))?;
@@ -254,7 +238,7 @@ impl<I: Interface> TsmReports<I> {
             let Some(bytes) = bytes else { continue };
             let one: Option<[Vec<u8>; 1]> = ders(bytes).and_then(|all| all.try_into().ok());
             let what = "no certificate, DER or PEM";
-            let [one] = one.ok_or(TsmError::Content { file: format!("auxblob's {file}"), what })?;
+            let [one] = one.ok_or(FileError::Content { file: format!("auxblob's {file}"), what })?;
             all.push(one);
         }
         Ok(all)
@@ -268,6 +252,10 @@ impl<I: Interface> Attester for TsmReports<I> {
             return Err(io::Error::other(TsmError::Debug));
         }
         self.evidence(&report_data(&question.binding)).map_err(io::Error::other)
+    }
+
+    fn source(&self) -> &'static str {
+        "the kernel's report (configfs-tsm)"
     }
 }
 
@@ -297,8 +285,8 @@ fn text(entry: &impl Entry, file: &'static str) -> Result<String, TsmError> {
 /// A file that is a number.
 fn number(entry: &impl Entry, file: &'static str) -> Result<u64, TsmError> {
     let what = "a number is expected";
-    let file_named = || format!("configfs-tsm's {file}");
-    text(entry, file)?.parse().map_err(|_| TsmError::Content { file: file_named(), what })
+    let unread = |_| FileError::Content { file: format!("configfs-tsm's {file}"), what };
+    Ok(text(entry, file)?.parse().map_err(unread)?)
 }
 
 /// The report about this data, and certificates, if an entry may have them.
@@ -310,7 +298,7 @@ fn blobs(
     let write = |file, bytes: &[u8]| entry.write(file, bytes).map_err(|error| TsmError::at(file, error));
     let read = |file| entry.read(file).map_err(|error| TsmError::at(file, error));
     let absent = |error: &TsmError| match error {
-        TsmError::File { error, .. } => error.kind() == io::ErrorKind::NotFound,
+        TsmError::File(FileError::System { error, .. }) => error.kind() == io::ErrorKind::NotFound,
         _ => false,
     };
     let before = number(entry, "generation")?;

@@ -7,6 +7,7 @@ mod checkpoint;
 mod fences;
 mod forks;
 mod host;
+mod late;
 mod liar;
 mod model;
 mod pages;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 mod link;
+mod servers;
 mod tables;
 
 /// Rows of one statement: of the enclave's largest batch PostgreSQL works on a half while the other is on its way.

@@ -49,4 +49,8 @@ impl Attester for TpmQuotes {
         run("tpm2_quote", &arguments)?;
         Ok(Evidence::Tpm { attest: fs::read(attest)?.into(), signature: fs::read(signature)?.into() })
     }
+
+    fn source(&self) -> &'static str {
+        "the TPM's quote (tpm2_quote)"
+    }
 }

@@ -1,6 +1,7 @@
 //! Entries of configfs-tsm: each is a folder that the kernel fills with files, for one conversation.
 
 use super::TsmError;
+use crate::brought::FileError;
 use crate::hexadecimal;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
@@ -66,7 +67,7 @@ impl Interface for Folder {
                 Some(Errno::NOENT | Errno::NOTDIR) => TsmError::NoInterface(path),
                 Some(Errno::NXIO) => TsmError::NoDriver,
                 Some(Errno::ACCESS | Errno::PERM) => TsmError::NotPermitted { path, error },
-                _ => TsmError::File { file: path.display().to_string(), error },
+                _ => FileError::System { file: path.display().to_string(), error }.into(),
             }
         })?;
         Ok(Made(path))

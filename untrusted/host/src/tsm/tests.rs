@@ -203,9 +203,9 @@ fn a_quote_of_tdx_comes_with_collateral_or_without() {
     let brought = Brought { collateral: Some(file.clone()), vcek: None };
     let reports = reports(tdx(), brought);
     let asked = || reports.evidence(&data(QUOTE, 568));
-    assert!(matches!(asked(), Err(TsmError::Brought(BroughtError::File { .. }))));
+    assert!(matches!(asked(), Err(TsmError::File(FileError::System { .. }))));
     fs::write(&file, "-----BEGIN").unwrap();
-    assert!(matches!(asked(), Err(TsmError::Brought(BroughtError::Content { .. }))));
+    assert!(matches!(asked(), Err(TsmError::File(FileError::Content { .. }))));
     // Whoever brings newer collateral need not start the host again.
     fs::write(&file, COLLATERAL).unwrap();
     assert_eq!(asked().unwrap(), quote(QUOTE, COLLATERAL));
@@ -335,7 +335,10 @@ fn what_the_kernel_says_has_a_name_and_is_not_asked_again() {
     assert!(matches!(said("outblob", Errno::NOTTY), TsmError::NoDriver));
     for (file, errno) in [("provider", Errno::IO), ("inblob", Errno::INVAL), ("privlevel_floor", Errno::IO)] {
         let error = said(file, errno);
-        assert!(matches!(&error, TsmError::File { file: at, .. } if at.contains(file)), "{error}");
+        assert!(
+            matches!(&error, TsmError::File(FileError::System { file: at, .. }) if at.contains(file)),
+            "{error}"
+        );
     }
 }
 
@@ -392,7 +395,10 @@ fn without_the_chip_s_certificate_an_error_says_where_it_is() {
         [("VCEK", [(VCEK, &b"chip"[..]), (ASK, CHIP)]), ("ASK", [(VCEK, CHIP), (ASK, &CHIP[1..])])]
     {
         let error = refused(Kernel { auxblob: Some(table(&entries)), ..sev_snp() });
-        assert!(matches!(&error, TsmError::Content { file, .. } if file.contains(name)), "{error}");
+        assert!(
+            matches!(&error, TsmError::File(FileError::Content { file, .. }) if file.contains(name)),
+            "{error}"
+        );
     }
 }
 
@@ -403,7 +409,7 @@ fn a_file_s_certificate_goes_before_the_hypervisor_s() {
     let kernel = Kernel { auxblob: Some(vec![7; 30]), ..sev_snp() };
     let reports = reports(kernel, Brought { vcek: Some(file.clone()), collateral: None });
     let asked = || reports.evidence(&data(REPORT, 0x50));
-    assert!(matches!(asked(), Err(TsmError::Brought(BroughtError::File { .. }))));
+    assert!(matches!(asked(), Err(TsmError::File(FileError::System { .. }))));
     let text = |tag: &str| pem::encode(&pem::Pem::new(tag, CHIP));
     let one = text("CERTIFICATE");
     for (bytes, count) in
@@ -423,7 +429,7 @@ fn a_file_s_certificate_goes_before_the_hypervisor_s() {
     ];
     for bytes in none {
         fs::write(&file, &bytes).unwrap();
-        assert!(matches!(asked(), Err(TsmError::Content { .. })), "{} bytes", bytes.len());
+        assert!(matches!(asked(), Err(TsmError::File(FileError::Content { .. }))), "{} bytes", bytes.len());
     }
 }
 

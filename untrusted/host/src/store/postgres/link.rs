@@ -5,6 +5,7 @@
 
 use super::super::StoreError;
 use super::super::patience::patiently;
+use super::servers;
 use super::tables::{self, SETTINGS, Statements};
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
@@ -15,13 +16,14 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+use tokio_postgres::{Client, Config, Error, NoTls, Socket, Statement};
 
 /// The part of the patience that a connection waits for a server, and for the lock on the schema: then the next is tried.
 const STEPS: u32 = 4;
 
-/// The part of the patience that one answer may take: what is lost without a word is asked for again within it.
+/// The part of the patience that one answer, or one server's connection, may take: what is lost without a word is asked for again within it.
 const ANSWERS: u32 = 2;
 
 /// Longest name of a schema, in bytes.
@@ -96,9 +98,13 @@ struct Connection {
     carrier: Carrier,
 }
 
+/// A client, and what carries its messages.
+type Reached = (Client, tokio_postgres::Connection<Socket, NoTlsStream>);
+
 /// What asks the database. An error is that of one request: the next is asked on a new connection.
 pub(super) struct Link {
-    config: Config,
+    /// Those that the address names.
+    servers: Vec<Config>,
     schema: String,
     patience: Duration,
     /// None before the first and after one that has broken.
@@ -124,7 +130,8 @@ impl Link {
         }
         // A standby may be behind, and is told from its primary before anything is read there.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        let link = Self { config, schema: schema.into(), patience, connection: Mutex::default() };
+        let servers = servers::each(&config);
+        let link = Self { servers, schema: schema.into(), patience, connection: Mutex::default() };
         let opened = in_time(patience, link.open(true)).await?;
         *link.connection.lock().await = Some(Arc::new(opened));
         Ok(link)
@@ -176,7 +183,7 @@ impl Link {
     }
 
     async fn open(&self, is_first: bool) -> Result<Connection, Trouble> {
-        let (client, messages) = self.config.connect(NoTls).await?;
+        let (client, messages) = self.reach().await?;
         // How it ends is said to who asks next.
         let carrier = Carrier(tokio::spawn(async { drop(messages.await) }).abort_handle());
         client.batch_execute(SETTINGS).await?;
@@ -186,6 +193,19 @@ impl Link {
         }
         let statements = Statements::prepare(&client, &self.schema).await?;
         Ok(Connection { client, statements, carrier })
+    }
+
+    /// Connects to the first of the servers that takes it.
+    async fn reach(&self) -> Result<Reached, Trouble> {
+        let mut reached = Err(Trouble::Late);
+        for server in &self.servers {
+            let connect = async { Ok(server.connect(NoTls).await?) };
+            reached = in_time(self.patience / ANSWERS, connect).await;
+            if reached.is_ok() {
+                break;
+            }
+        }
+        reached
     }
 
     /// Takes the lock on the schema for as long as the connection is there.
