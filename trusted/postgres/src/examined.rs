@@ -9,6 +9,7 @@ use crate::schema::Schema;
 use crate::text::quoted;
 use arras_protocol::ChannelError;
 use arras_service::columns::Columns;
+use arras_service::words::TextName;
 use std::fmt::Write;
 use std::sync::Arc;
 use tokio_postgres::{Error, Row, SimpleQueryMessage};
@@ -57,6 +58,9 @@ pub fn stored(catalog: &Catalog) -> Vec<Stored> {
     catalog.places()
 }
 
+/// Columns that are read of each encrypted one.
+const COLUMNS_OF_ONE: usize = 5;
+
 /// Looks at every row of a table; tells what is wrong, a line each, and returns how many rows there are.
 ///
 /// # Errors
@@ -95,7 +99,7 @@ pub async fn rows(
             count += 1;
             let place: String = value(row, 0)?;
             for (at, (name, encryption)) in encrypted.iter().enumerate() {
-                let held = Held::read(row, 1 + 4 * at)?;
+                let held = Held::read(row, 1 + COLUMNS_OF_ONE * at)?;
                 if let Some(wrong) = judge.wrong(encryption, &held) {
                     let (schema, table) = (&table.schema, &table.name);
                     let what = wrong.said(encryption, &relation, name);
@@ -168,6 +172,7 @@ fn select(table: &Table, encrypted: &[(&str, &Arc<Encryption>)], keys: &[String]
         } else {
             let _ = write!(list, ", {order}::pg_catalog.bytea");
         }
+        let _ = write!(list, ", {}", term(Term::Text, "NULL::pg_catalog.bytea"));
     }
     format!("SELECT {list} FROM {from}")
 }
@@ -179,12 +184,15 @@ struct Held<'r> {
     label: Option<i64>,
     /// What the OPE table has for the label; or the term of order itself.
     ciphertext: Option<&'r [u8]>,
+    /// The name that the words of a text are entered under.
+    name: Option<&'r [u8]>,
 }
 
 impl<'r> Held<'r> {
     fn read(row: &'r Row, at: usize) -> Result<Self, ChannelError> {
         let (sealed, equality) = (value(row, at)?, value(row, at + 1)?);
-        Ok(Self { sealed, equality, label: value(row, at + 2)?, ciphertext: value(row, at + 3)? })
+        let (label, ciphertext) = (value(row, at + 2)?, value(row, at + 3)?);
+        Ok(Self { sealed, equality, label, ciphertext, name: value(row, at + 4)? })
     }
 }
 
@@ -227,7 +235,8 @@ impl Judge<'_> {
     fn wrong(&self, encryption: &Encryption, held: &Held<'_>) -> Option<Wrong> {
         let value = |what: &str| Some(Wrong::Value(what.into()));
         let Some(sealed) = held.sealed else {
-            let bare = held.equality.is_some() || held.label.is_some() || held.ciphertext.is_some();
+            let terms = [held.equality, held.ciphertext, held.name];
+            let bare = held.label.is_some() || terms.iter().any(Option::is_some);
             return if bare { value("a term is there and no sealed value") } else { None };
         };
         let opened = self.columns.keys(encryption.id).and_then(|keys| keys.open(sealed).ok());
@@ -248,6 +257,9 @@ impl Judge<'_> {
             if held.equality != term.as_ref().map(<[u8; 16]>::as_slice) {
                 return value("the equality term is not that of the sealed value");
             }
+        }
+        if encryption.text.is_some() && held.name.is_none_or(|name| name.len() != size_of::<TextName>()) {
+            return value("there is no name under which its words are entered");
         }
         let own = datum.order_key(encryption).ok();
         if encryption.order_is_ciphertext() {

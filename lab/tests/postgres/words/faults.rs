@@ -172,3 +172,24 @@ async fn the_catalogue_shows_texts_as_they_are_declared() {
         texts(&[&["0"]])
     );
 }
+
+/// What `arras doctor --deep` says of a row that was put past the proxy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_without_a_name_is_found_by_doctor() {
+    let words = Words::start().await;
+    words
+        .encrypted
+        .batch_execute("INSERT INTO articles VALUES (1, 'a cat', 't'), (2, 'a dog', NULL)")
+        .await
+        .unwrap();
+    let (well, said) = words.proxy.doctor(&words.server, "encrypted", true);
+    assert!(well, "{said}");
+    words
+        .direct()
+        .await
+        .batch_execute("UPDATE articles SET \"body$text\" = NULL WHERE id = 2")
+        .await
+        .unwrap();
+    let (well, said) = words.proxy.doctor(&words.server, "encrypted", true);
+    assert!(!well && said.contains("id = 2: there is no name"), "{said}");
+}
