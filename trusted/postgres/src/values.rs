@@ -162,8 +162,9 @@ pub async fn compute(
             put_answer(&mut found, (one.position, one.member), answer)?;
         }
     }
-    words::find(values, inputs, columns, &mut found).await?;
+    // A statement may look for words of what it stores itself.
     words::enter(values, inputs, columns, &mut found).await?;
+    words::find(values, inputs, columns, &mut found).await?;
     Ok(found)
 }
 

@@ -256,8 +256,8 @@ fn prepare(
     }
     let kind = |value: &Value| match (&value.form, &value.source) {
         (Form::Plain, Source::Parameter(_)) => name_of(value).unwrap_or("unknown").to_owned(),
-        (form, _) if form.is_array() => "bytea[]".to_owned(),
-        (Form::Presence, _) => "boolean".to_owned(),
+        (form, _) if form.is_array() || matches!(form, Form::Found(..)) => "bytea[]".to_owned(),
+        (Form::Presence | Form::FoundEmpty(..), _) => "boolean".to_owned(),
         _ => "bytea".to_owned(),
     };
     let kinds: Vec<String> = rewritten.values.iter().map(kind).collect();
