@@ -2,8 +2,9 @@
 //!
 //! *Names.* Each value of such a column gets a random name, which is stored beside it (`c$text`), and its words are entered under the
 //! name before the statement that stores it is sent. What is entered never changes, and a search asks the database for the rows of the
-//! names that the enclave finds: so the statement's own snapshot says what it finds, and a transaction that is rolled back, a crash or a
-//! deletion leaves entries that no row has, and no wrong result.
+//! names that the enclave finds: so the statement's own snapshot says which of them it finds, and a transaction that is rolled back, a crash
+//! or a deletion leaves entries that no row has, and no wrong result. Names that were entered behind the question are not among them, though
+//! the statement may see their rows: it is asked before its snapshot is taken.
 //!
 //! *Sweeping.* Entries that no row has are removed when they may be many ([`ColumnWords::sweep`]).
 //!

@@ -17,6 +17,7 @@ use arras_search::language::{Language, UnknownLanguage};
 use arras_search::tsquery::{self, TsQueryError};
 use arras_service::words::{Answer, TextName, WordQuery, WordStore, WordsError};
 use arras_service::{Fault, ServiceError};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -82,11 +83,29 @@ struct Entries {
     lane: tokio::sync::Mutex<()>,
 }
 
-/// Texts that are to be entered next.
+/// Texts that are to be entered next, in the order that they came in.
 #[derive(Default)]
 struct Waiting {
+    next: u64,
+    callers: BTreeMap<u64, Caller>,
+}
+
+/// Who waits for texts to be entered.
+struct Caller {
     texts: Vec<(RowId, String)>,
-    callers: Vec<oneshot::Sender<Result<(), ServiceError>>>,
+    told: oneshot::Sender<Result<(), ServiceError>>,
+}
+
+/// A place among those that wait. Texts of one that is given up, as by a cancellation, are not kept.
+struct Place<'e> {
+    entries: &'e Entries,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.entries.waiting().callers.remove(&self.number);
+    }
 }
 
 impl fmt::Debug for Column {
@@ -137,6 +156,14 @@ impl Entries {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wait(&self, caller: Caller) -> Place<'_> {
+        let mut waiting = self.waiting();
+        let number = waiting.next;
+        waiting.next = number.wrapping_add(1);
+        waiting.callers.insert(number, caller);
+        Place { entries: self, number }
+    }
+
     /// Enters texts, over one connection, in one change of the collection or a few.
     async fn enter_now(&self, texts: Vec<(RowId, String)>) -> Result<(), ServiceError> {
         let (names, language, texts) = (self.names, self.language, Arc::new(texts));
@@ -158,12 +185,14 @@ impl Entries {
     /// Enters what waits, if anything does: whoever comes first for all.
     async fn enter_waiting(&self) {
         let _one_at_a_time = self.lane.lock().await;
-        let Waiting { texts, callers } = std::mem::take(&mut *self.waiting());
+        let callers = std::mem::take(&mut self.waiting().callers);
         if callers.is_empty() {
             return;
         }
-        let entered = self.enter_now(texts).await;
-        for caller in callers {
+        let (texts, told): (Vec<_>, Vec<_>) =
+            callers.into_values().map(|caller| (caller.texts, caller.told)).unzip();
+        let entered = self.enter_now(texts.into_iter().flatten().collect()).await;
+        for caller in told {
             // One that has gone does not ask.
             let _ = caller.send(entered.clone());
         }
@@ -180,12 +209,9 @@ impl WordStore for Column {
             if texts.is_empty() {
                 return Ok(());
             }
-            let (caller, entered) = oneshot::channel();
-            {
-                let mut waiting = self.0.waiting();
-                waiting.texts.extend(texts.into_iter().map(|(name, text)| (RowId(name), text)));
-                waiting.callers.push(caller);
-            }
+            let (told, entered) = oneshot::channel();
+            let texts = texts.into_iter().map(|(name, text)| (RowId(name), text)).collect();
+            let _place = self.0.wait(Caller { texts, told });
             let entries = Arc::clone(&self.0);
             tokio::spawn(async move { entries.enter_waiting().await });
             let gone = |_| ServiceError::new(Fault::Internal, "what enters texts has ended");
