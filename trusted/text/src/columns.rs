@@ -15,7 +15,7 @@ use arras_protocol::RowId;
 use arras_search::condition::Condition;
 use arras_search::language::{Language, UnknownLanguage};
 use arras_search::tsquery::{self, TsQueryError};
-use arras_service::words::{Answer, TextName, WordQuery, WordStore, WordsError};
+use arras_service::words::{Answer, FOUND_MAX, TextName, Which, WordQuery, WordStore, WordsError};
 use arras_service::{Fault, ServiceError};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +28,10 @@ const COLUMNS: Use = Use {
     waits: "@@, and statements that store texts whose words are found,",
     mended_by: "remove words.json from the proxy's folder of heads and start it again: it enters the texts that are there",
 };
+
+/// Results of a search: with one more than a statement takes, it is known that they are too many.
+#[allow(clippy::cast_possible_truncation, reason = "it is far below")]
+const MOST: u32 = FOUND_MAX as u32 + 1;
 
 /// PostgreSQL's configuration without a language.
 const SIMPLE: &str = "simple";
@@ -219,17 +223,24 @@ impl WordStore for Column {
         })
     }
 
-    fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>> {
+    fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>> {
         Box::pin(async move {
-            let Some(asked) = condition(query, written, self.0.language).map_err(|fault| fault.0)? else {
-                return Ok(Vec::new());
+            let asked = condition(query, written, self.0.language).map_err(|fault| fault.0)?;
+            let asked = match (asked, which) {
+                (Some(asked), Which::Found) => Some(asked),
+                (Some(asked), Which::Others) => Some(Condition::Not(Box::new(asked))),
+                (None, Which::Found) => return Ok(Vec::new()),
+                (None, Which::Others) => None,
             };
-            let asked = match marked().filter(|_| holds_of_nothing(&asked)) {
-                Some(mark) => Condition::All(vec![mark, asked]),
-                None => asked,
+            let asked = match (asked, marked()) {
+                (Some(asked), Some(mark)) if holds_of_nothing(&asked) => Condition::All(vec![mark, asked]),
+                (Some(asked), _) => asked,
+                (None, Some(mark)) => mark,
+                (None, None) => return Ok(Vec::new()),
             };
             let (asked, names) = (Arc::new(asked), self.0.names);
-            let rows = self.0.client.run(|connection| connection.search(Arc::clone(&asked), names)).await?;
+            let rows =
+                self.0.client.run(|connection| connection.search(Arc::clone(&asked), names, MOST)).await?;
             Ok(rows.into_iter().map(|row| row.0).collect())
         })
     }
