@@ -55,5 +55,6 @@ mod told;
 mod tools;
 mod tpcc;
 mod twins;
+mod unset;
 mod upserts;
 mod views;

@@ -181,6 +181,40 @@ async fn rows_without_labels_and_labels_that_are_held_are_no_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_holds_one_column_writes_labels_of_another_past_the_proxy() {
+    let world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    let copying = "CREATE FUNCTION copied() RETURNS void LANGUAGE sql AS \
+                   $$ UPDATE s SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1 $$";
+    world.direct.batch_execute(copying).await.unwrap();
+    // As a function of an application may, in a transaction of the proxy's, also where that went back from the column's hold.
+    for held in [
+        "UPDATE m SET n = n + 1",
+        "SAVEPOINT a; UPDATE s SET n = n + 1; ROLLBACK TO a; UPDATE m SET n = n + 1",
+    ] {
+        // So that they are not set anew meanwhile.
+        let stopper = connect(&world.server.uri("postgres")).await;
+        stopper.batch_execute("BEGIN; LOCK TABLE arras.mope_place IN SHARE MODE").await.unwrap();
+        client.batch_execute(&format!("BEGIN; {held}; SELECT copied(); COMMIT")).await.unwrap();
+        let of = async |table: &str| world.number(&format!("{NOT_KNOWN} AND in_table = '{table}'")).await;
+        assert_eq!([of("s").await, of("m").await], [1, 0], "{held}");
+        stopper.batch_execute("ROLLBACK").await.unwrap();
+        while of("s").await > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    // Who holds both writes both.
+    client
+        .batch_execute("BEGIN; UPDATE m SET n = n - 2; UPDATE s SET n = n + 1; SELECT copied(); ROLLBACK")
+        .await
+        .unwrap();
+    client.batch_execute("BEGIN; INSERT INTO s SELECT id, n FROM m WHERE id = 0; UPDATE m SET n = n - 2; \
+                          UPDATE s SET n = n; COMMIT").await.unwrap();
+    assert_eq!(world.number(NOT_KNOWN).await, 0);
+    world.is_right().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_part_of_a_table_is_watched_as_the_whole() {
     let server = PrivatePostgres::start().unwrap();
     let direct = connect(&server.uri("postgres")).await;
@@ -253,10 +287,11 @@ async fn a_change_of_labels_does_not_wait_for_a_table_whose_labels_are_set_anew(
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_of_another_time_are_found_by_the_doctor_and_mended_as_it_says() {
     let world = World::start().await;
-    for table in ["m", "s", "f"] {
+    for (number, table) in ["m", "s", "f"].iter().enumerate() {
         let wrong = format!(
-            "BEGIN; SET LOCAL arras.holding = 'on'; UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o \
-             WHERE (t.id, o.id) IN ((1, 4), (4, 1)); COMMIT"
+            "BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d0{}'::bigint); UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o \
+             WHERE (t.id, o.id) IN ((1, 4), (4, 1)); COMMIT",
+            number + 1
         );
         world.direct.batch_execute(&wrong).await.unwrap();
     }

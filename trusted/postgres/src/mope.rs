@@ -21,6 +21,7 @@ mod statements;
 mod strangers;
 mod summaries;
 mod tables;
+mod watched;
 
 pub use bound::{Bound, Learned, LearnedLabels};
 pub(crate) use connections::failure;
@@ -38,6 +39,7 @@ pub(crate) use restored::{not_known_there, set_anew};
 pub(crate) use statements::{hold_statement, is_holding, is_named_in};
 pub(crate) use strangers::of_table as stranger_of_table;
 pub use tables::{Reach, TreeTables};
+pub use watched::{NotWatched, watch_older};
 
 /// A column, by the eight bytes that the schema gave it, as the tables have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
