@@ -344,3 +344,39 @@ async fn orders_of_another_time_than_their_tables_are_noticed() {
     world.begun_anew();
     world.is_right().await;
 }
+
+/// What would switch off what notices such rows is refused; other triggers are the application's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_notices_such_rows_is_not_switched_off_by_the_proxy() {
+    let world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    let own = "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; \
+               CREATE TRIGGER own AFTER UPDATE ON m FOR EACH STATEMENT EXECUTE FUNCTION own()";
+    world.direct.batch_execute(own).await.unwrap();
+    for switching in [
+        "DISABLE TRIGGER ALL",
+        "DISABLE TRIGGER USER",
+        "DISABLE TRIGGER arras_order_51c2a04be6f98d01_insert",
+        "DISABLE TRIGGER \"arras_order_51c2a04be6f98d01_change\"",
+        "ENABLE TRIGGER ALL",
+        "ENABLE REPLICA TRIGGER arras_order_51c2a04be6f98d01_insert",
+        "DISABLE RULE r",
+    ] {
+        for table in ["m", "public.m", "ONLY m"] {
+            let refused = client.batch_execute(&format!("ALTER TABLE {table} {switching}")).await.unwrap_err();
+            assert_eq!(refused.code().unwrap().code(), "0A000", "{switching}: {refused:?}");
+        }
+        assert_eq!(world.number(NOT_KNOWN).await, 0, "{switching}");
+    }
+    client.batch_execute("ALTER TABLE m DISABLE TRIGGER own; ALTER TABLE m ENABLE TRIGGER own").await.unwrap();
+    // It is enabled always: as a replica, what the transaction does not hold is noticed, too.
+    let copying = "CREATE FUNCTION copied() RETURNS void LANGUAGE sql AS \
+                   $$ UPDATE s SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1 $$";
+    world.direct.batch_execute(copying).await.unwrap();
+    let stopper = connect(&world.server.uri("postgres")).await;
+    stopper.batch_execute("BEGIN; LOCK TABLE arras.mope_place IN SHARE MODE").await.unwrap();
+    client.batch_execute("SET session_replication_role = replica; SELECT copied()").await.unwrap();
+    assert_eq!(world.number(NOT_KNOWN).await, 1);
+    stopper.batch_execute("ROLLBACK").await.unwrap();
+    world.is_right().await;
+}

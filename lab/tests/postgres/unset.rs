@@ -191,3 +191,40 @@ async fn a_table_is_looked_at_while_labels_of_another_are_set_anew() {
     assert_eq!(found(&client, sorted).await, [10, 20, 30]);
     assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, [10, 20, 30]);
 }
+
+/// Who owns the tables has the proxy's rights, and the proxy's role not his: it makes triggers, and can neither enable them always nor drop them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_does_not_own_the_tables_notices_and_sets_labels_anew() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let roles = "CREATE ROLE keeper LOGIN; GRANT CREATE ON DATABASE postgres TO keeper; GRANT CREATE ON SCHEMA public TO keeper; \
+                 CREATE ROLE owner LOGIN IN ROLE keeper";
+    direct.batch_execute(roles).await.unwrap();
+    let [as_keeper, as_owner] =
+        ["keeper", "owner"].map(|role| server.uri("postgres").replacen("postgres@", &format!("{role}@"), 1));
+    let proxy = Dev::in_front_of(&as_keeper, SCHEMA, "warn");
+    filled(&proxy, &["m", "s", "f"], 3).await;
+    let owner = connect(&as_owner).await;
+    for table in ["m", "s", "f"] {
+        let given = format!("ALTER TABLE {table} OWNER TO owner; GRANT SELECT, UPDATE, TRIGGER ON {table} TO keeper");
+        direct.batch_execute(&given).await.unwrap();
+        let watched = format!("SELECT watched::text FROM arras.mope_place WHERE relation = '{table}'::regclass");
+        let swapped = format!(
+            "UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o WHERE t.id + o.id = 4 AND t.id <> o.id"
+        );
+        let disabled = format!("ALTER TABLE {table} DISABLE TRIGGER ALL; {swapped}");
+        for (past, then) in [(&swapped, "A"), (&disabled, "O"), (&swapped, "O"), (&disabled, "O")] {
+            let stopper = connect(&server.uri("postgres")).await;
+            stopper.batch_execute(STOP).await.unwrap();
+            owner.batch_execute(past).await.unwrap();
+            let not_known = format!("{NOT_KNOWN} AND in_table = '{table}'");
+            assert_eq!(number(&direct, &not_known).await, 1, "{past}");
+            stopper.batch_execute("ROLLBACK").await.unwrap();
+            until(&direct, &not_known, 0).await;
+            assert_eq!(direct.query_one(&watched, &[]).await.unwrap().get::<_, &str>(0), then, "{past}");
+            let client = connect(&proxy.uri("postgres")).await;
+            let sorted = format!("SELECT n FROM {table} ORDER BY n");
+            assert_eq!(found(&client, &sorted).await, [10, 20, 30], "{past}");
+        }
+    }
+}
