@@ -208,8 +208,13 @@ async fn who_holds_one_column_writes_labels_of_another_past_the_proxy() {
         .batch_execute("BEGIN; UPDATE m SET n = n - 2; UPDATE s SET n = n + 1; SELECT copied(); ROLLBACK")
         .await
         .unwrap();
-    client.batch_execute("BEGIN; INSERT INTO s SELECT id, n FROM m WHERE id = 0; UPDATE m SET n = n - 2; \
-                          UPDATE s SET n = n; COMMIT").await.unwrap();
+    client
+        .batch_execute(
+            "BEGIN; INSERT INTO s SELECT id, n FROM m WHERE id = 0; UPDATE m SET n = n - 2; \
+                          UPDATE s SET n = n; COMMIT",
+        )
+        .await
+        .unwrap();
     assert_eq!(world.number(NOT_KNOWN).await, 0);
     world.is_right().await;
 }
@@ -363,12 +368,16 @@ async fn what_notices_such_rows_is_not_switched_off_by_the_proxy() {
         "DISABLE RULE r",
     ] {
         for table in ["m", "public.m", "ONLY m"] {
-            let refused = client.batch_execute(&format!("ALTER TABLE {table} {switching}")).await.unwrap_err();
+            let refused =
+                client.batch_execute(&format!("ALTER TABLE {table} {switching}")).await.unwrap_err();
             assert_eq!(refused.code().unwrap().code(), "0A000", "{switching}: {refused:?}");
         }
         assert_eq!(world.number(NOT_KNOWN).await, 0, "{switching}");
     }
-    client.batch_execute("ALTER TABLE m DISABLE TRIGGER own; ALTER TABLE m ENABLE TRIGGER own").await.unwrap();
+    client
+        .batch_execute("ALTER TABLE m DISABLE TRIGGER own; ALTER TABLE m ENABLE TRIGGER own")
+        .await
+        .unwrap();
     // It is enabled always: as a replica, what the transaction does not hold is noticed, too.
     let copying = "CREATE FUNCTION copied() RETURNS void LANGUAGE sql AS \
                    $$ UPDATE s SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1 $$";
@@ -379,4 +388,106 @@ async fn what_notices_such_rows_is_not_switched_off_by_the_proxy() {
     assert_eq!(world.number(NOT_KNOWN).await, 1);
     stopper.batch_execute("ROLLBACK").await.unwrap();
     world.is_right().await;
+}
+
+/// What a setting says of a transaction may be taken away in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_reset_in_a_transaction_are_no_doubt() {
+    let world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    let written = "BEGIN; UPDATE m SET n = n + 1; RESET ALL; UPDATE m SET n = n - 1; COMMIT";
+    for statements in [vec![written], written.split_inclusive("; ").collect()] {
+        for statement in statements {
+            client.batch_execute(statement).await.unwrap();
+        }
+        assert_eq!(world.number("SELECT count(*) FROM arras.mope_doubt").await, 0);
+    }
+    world.is_right().await;
+}
+
+/// Parts that are attached have rows of another time, or none; those that are made as parts have none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_attached_with_rows_is_noticed_and_one_without_is_no_doubt() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let mut proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE m (id integer, n integer) PARTITION BY LIST (id)").await.unwrap();
+    direct.batch_execute("CREATE TABLE m1 PARTITION OF m FOR VALUES IN (1, 2)").await.unwrap();
+    client.batch_execute("INSERT INTO m VALUES (1, 10), (2, 20)").await.unwrap();
+    let not_known = async || direct.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0);
+    let other = "SELECT 3, n, \"n$ord\" - 1 FROM m1 WHERE id = 1";
+    // Attached without rows, in one transaction and in two; made with rows of now; taken off and put back.
+    for (past, known) in [
+        ("CREATE TABLE m4 PARTITION OF m FOR VALUES IN (4)", 0),
+        (
+            "CREATE TABLE m5 (LIKE m); ALTER TABLE m5 OWNER TO postgres; ALTER TABLE m ATTACH PARTITION m5 FOR VALUES IN (5)",
+            1,
+        ),
+        ("ALTER TABLE m DETACH PARTITION m5; ALTER TABLE m ATTACH PARTITION m5 FOR VALUES IN (5)", 1),
+        ("DROP TABLE m5", 0),
+    ] {
+        proxy.kill();
+        direct.batch_execute(past).await.unwrap();
+        assert_eq!(not_known().await, known, "{past}");
+        let log = proxy.directory().join("log.txt");
+        std::fs::remove_file(&log).unwrap();
+        proxy.killed_and_restarted(&server, "postgres");
+        let client = connect(&proxy.uri("postgres")).await;
+        assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, [10, 20], "{past}");
+        assert_eq!(not_known().await, 0, "{past}");
+        let said = std::fs::read_to_string(&log).unwrap();
+        assert!(!said.contains("set anew"), "nothing is set anew: {said}");
+    }
+    let made = "CREATE TABLE m3 (LIKE m)";
+    let attached = "ALTER TABLE m ATTACH PARTITION m3 FOR VALUES IN (3)";
+    let nested = "CREATE TABLE m4s (LIKE m) PARTITION BY LIST (id); CREATE TABLE m3 PARTITION OF m4s FOR VALUES IN (3)";
+    for (past, right) in [
+        (format!("{made}; INSERT INTO m3 {other}"), [10, 10, 20]),
+        // In one transaction.
+        (format!("DROP TABLE m3; BEGIN; {made}; INSERT INTO m3 {other}; {attached}; COMMIT"), [10, 10, 20]),
+        // Labels that changed while it was not there.
+        (
+            "ALTER TABLE m DETACH PARTITION m3; UPDATE m3 SET \"n$ord\" = \"n$ord\" - 1".to_owned(),
+            [10, 10, 20],
+        ),
+        (
+            format!(
+                "DROP TABLE m3; BEGIN; {nested}; INSERT INTO m3 {other}; ALTER TABLE m ATTACH PARTITION m4s FOR VALUES IN (3); COMMIT"
+            ),
+            [10, 10, 20],
+        ),
+    ] {
+        proxy.kill();
+        direct.batch_execute(&past).await.unwrap();
+        if !past.contains("ATTACH") {
+            direct.batch_execute(attached).await.unwrap();
+        }
+        assert_eq!(not_known().await, 1, "{past}");
+        proxy.killed_and_restarted(&server, "postgres");
+        let client = connect(&proxy.uri("postgres")).await;
+        assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, right, "{past}");
+        assert_eq!(not_known().await, 0, "{past}");
+        let same = "SELECT count(DISTINCT \"n$ord\") FROM m WHERE id IN (1, 3)";
+        assert_eq!(direct.query_one(same, &[]).await.unwrap().get::<_, i64>(0), 1, "{past}");
+    }
+    // A dump of everything, of which nothing is set anew.
+    proxy.kill();
+    let mut dump = server.command("pg_dump");
+    dump.arg(server.uri("postgres"));
+    let (ended, dumped, errors) = outputs(dump);
+    assert!(ended, "{errors}");
+    direct.batch_execute("CREATE DATABASE other").await.unwrap();
+    let file = server.socket_folder().join("all.sql");
+    std::fs::write(&file, dumped).unwrap();
+    let mut run = server.command("psql");
+    run.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file.to_str().unwrap(), &server.uri("other")]);
+    let (ended, said, errors) = outputs(run);
+    assert!(ended, "{said} {errors}");
+    let restored = connect(&server.uri("other")).await;
+    assert_eq!(restored.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0), 0);
+    // It notes its parts once more, as they are there.
+    let again = "SELECT arras.mope_look_at_parts(); ALTER TABLE m DETACH PARTITION m1; ALTER TABLE m ATTACH PARTITION m1 FOR VALUES IN (1, 2)";
+    restored.batch_execute(again).await.unwrap();
+    assert_eq!(restored.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0), 1);
 }

@@ -101,7 +101,9 @@ async fn of_several_damaged_tables_each_is_told_once_and_to_who_asks_for_it() {
     assert_eq!(found(&client, "SELECT n FROM m WHERE n > 1 ORDER BY n").await, [10, 30]);
     let said = std::fs::read_to_string(proxy.directory().join("log.txt")).unwrap();
     for (table, _) in &places {
-        let told = |line: &&str| line.contains("could not be set anew") && line.contains(&format!("public.{table}.n"));
+        let told = |line: &&str| {
+            line.contains("could not be set anew") && line.contains(&format!("public.{table}.n"))
+        };
         assert_eq!(said.lines().filter(told).count(), 1, "{table}: {said}");
     }
 }
@@ -150,7 +152,8 @@ async fn a_doubt_that_comes_while_labels_are_set_anew_is_no_less_one() {
             "UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o WHERE t.id + o.id = 4 AND t.id <> o.id"
         );
         let writing = tokio::spawn(async move { past.batch_execute(&swapped).await });
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE%'";
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE%'";
         until(&direct, waiting, 1).await;
         stopper.batch_execute("ROLLBACK").await.unwrap();
         writing.await.unwrap().unwrap();
@@ -206,9 +209,11 @@ async fn a_proxy_that_does_not_own_the_tables_notices_and_sets_labels_anew() {
     filled(&proxy, &["m", "s", "f"], 3).await;
     let owner = connect(&as_owner).await;
     for table in ["m", "s", "f"] {
-        let given = format!("ALTER TABLE {table} OWNER TO owner; GRANT SELECT, UPDATE, TRIGGER ON {table} TO keeper");
+        let given =
+            format!("ALTER TABLE {table} OWNER TO owner; GRANT SELECT, UPDATE, TRIGGER ON {table} TO keeper");
         direct.batch_execute(&given).await.unwrap();
-        let watched = format!("SELECT watched::text FROM arras.mope_place WHERE relation = '{table}'::regclass");
+        let watched =
+            format!("SELECT watched::text FROM arras.mope_place WHERE relation = '{table}'::regclass");
         let swapped = format!(
             "UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o WHERE t.id + o.id = 4 AND t.id <> o.id"
         );

@@ -64,7 +64,10 @@ impl Told {
             tracing::warn!(%place, %error, "labels of a table that came past the proxy could not be set anew; tried again");
         }
         if let Some(more) = news.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            tracing::warn!(more, "labels of more tables that came past the proxy could not be set anew; tried again");
+            tracing::warn!(
+                more,
+                "labels of more tables that came past the proxy could not be set anew; tried again"
+            );
         }
     }
 
