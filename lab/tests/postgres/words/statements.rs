@@ -10,7 +10,7 @@ const ROWS: &str = "INSERT INTO articles (id, body, title) SELECT v.n, v.b, v.t 
 const SCHEMA: &str = r#"
 [tables."public.articles"]
 body = { id = "7a1b2c3d4e5f6d01", type = "text", operations = ["text"] }
-title = { id = "7a1b2c3d4e5f6d02", type = "varchar(60)", operations = ["equality", "order", "text"], max_bytes = 60 }
+title = { id = "7a1b2c3d4e5f6d02", type = "varchar(60)", operations = ["equality", "order", "text"], max_bytes = 60, language = "simple" }
 "#;
 const CREATE: &str = "CREATE TABLE articles (id int PRIMARY KEY, body text, title varchar(60) COLLATE \"C\")";
 
