@@ -61,6 +61,7 @@ mod told;
 mod tools;
 mod tpcc;
 mod twins;
+mod unset;
 mod upserts;
 mod views;
 mod words;

@@ -181,6 +181,45 @@ async fn rows_without_labels_and_labels_that_are_held_are_no_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_holds_one_column_writes_labels_of_another_past_the_proxy() {
+    let world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    let copying = "CREATE FUNCTION copied() RETURNS void LANGUAGE sql AS \
+                   $$ UPDATE s SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1 $$";
+    world.direct.batch_execute(copying).await.unwrap();
+    // As a function of an application may, in a transaction of the proxy's, also where that went back from the column's hold.
+    for held in [
+        "UPDATE m SET n = n + 1",
+        "SAVEPOINT a; UPDATE s SET n = n + 1; ROLLBACK TO a; UPDATE m SET n = n + 1",
+    ] {
+        // So that they are not set anew meanwhile.
+        let stopper = connect(&world.server.uri("postgres")).await;
+        stopper.batch_execute("BEGIN; LOCK TABLE arras.mope_place IN SHARE MODE").await.unwrap();
+        client.batch_execute(&format!("BEGIN; {held}; SELECT copied(); COMMIT")).await.unwrap();
+        let of = async |table: &str| world.number(&format!("{NOT_KNOWN} AND in_table = '{table}'")).await;
+        assert_eq!([of("s").await, of("m").await], [1, 0], "{held}");
+        stopper.batch_execute("ROLLBACK").await.unwrap();
+        while of("s").await > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    // Who holds both writes both.
+    client
+        .batch_execute("BEGIN; UPDATE m SET n = n - 2; UPDATE s SET n = n + 1; SELECT copied(); ROLLBACK")
+        .await
+        .unwrap();
+    client
+        .batch_execute(
+            "BEGIN; INSERT INTO s SELECT id, n FROM m WHERE id = 0; UPDATE m SET n = n - 2; \
+                          UPDATE s SET n = n; COMMIT",
+        )
+        .await
+        .unwrap();
+    assert_eq!(world.number(NOT_KNOWN).await, 0);
+    world.is_right().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_part_of_a_table_is_watched_as_the_whole() {
     let server = PrivatePostgres::start().unwrap();
     let direct = connect(&server.uri("postgres")).await;
@@ -253,10 +292,11 @@ async fn a_change_of_labels_does_not_wait_for_a_table_whose_labels_are_set_anew(
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_of_another_time_are_found_by_the_doctor_and_mended_as_it_says() {
     let world = World::start().await;
-    for table in ["m", "s", "f"] {
+    for (number, table) in ["m", "s", "f"].iter().enumerate() {
         let wrong = format!(
-            "BEGIN; SET LOCAL arras.holding = 'on'; UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o \
-             WHERE (t.id, o.id) IN ((1, 4), (4, 1)); COMMIT"
+            "BEGIN; SELECT arras.mope_hold(x'51c2a04be6f98d0{}'::bigint); UPDATE {table} t SET \"n$ord\" = o.\"n$ord\" FROM {table} o \
+             WHERE (t.id, o.id) IN ((1, 4), (4, 1)); COMMIT",
+            number + 1
         );
         world.direct.batch_execute(&wrong).await.unwrap();
     }
@@ -308,4 +348,146 @@ async fn orders_of_another_time_than_their_tables_are_noticed() {
     world.run(&newer);
     world.begun_anew();
     world.is_right().await;
+}
+
+/// What would switch off what notices such rows is refused; other triggers are the application's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_notices_such_rows_is_not_switched_off_by_the_proxy() {
+    let world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    let own = "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; \
+               CREATE TRIGGER own AFTER UPDATE ON m FOR EACH STATEMENT EXECUTE FUNCTION own()";
+    world.direct.batch_execute(own).await.unwrap();
+    for switching in [
+        "DISABLE TRIGGER ALL",
+        "DISABLE TRIGGER USER",
+        "DISABLE TRIGGER arras_order_51c2a04be6f98d01_insert",
+        "DISABLE TRIGGER \"arras_order_51c2a04be6f98d01_change\"",
+        "ENABLE TRIGGER ALL",
+        "ENABLE REPLICA TRIGGER arras_order_51c2a04be6f98d01_insert",
+        "DISABLE RULE r",
+    ] {
+        for table in ["m", "public.m", "ONLY m"] {
+            let refused =
+                client.batch_execute(&format!("ALTER TABLE {table} {switching}")).await.unwrap_err();
+            assert_eq!(refused.code().unwrap().code(), "0A000", "{switching}: {refused:?}");
+        }
+        assert_eq!(world.number(NOT_KNOWN).await, 0, "{switching}");
+    }
+    client
+        .batch_execute("ALTER TABLE m DISABLE TRIGGER own; ALTER TABLE m ENABLE TRIGGER own")
+        .await
+        .unwrap();
+    // It is enabled always: as a replica, what the transaction does not hold is noticed, too.
+    let copying = "CREATE FUNCTION copied() RETURNS void LANGUAGE sql AS \
+                   $$ UPDATE s SET \"n$ord\" = \"n$ord\" + 1 WHERE id = 1 $$";
+    world.direct.batch_execute(copying).await.unwrap();
+    let stopper = connect(&world.server.uri("postgres")).await;
+    stopper.batch_execute("BEGIN; LOCK TABLE arras.mope_place IN SHARE MODE").await.unwrap();
+    client.batch_execute("SET session_replication_role = replica; SELECT copied()").await.unwrap();
+    assert_eq!(world.number(NOT_KNOWN).await, 1);
+    stopper.batch_execute("ROLLBACK").await.unwrap();
+    world.is_right().await;
+}
+
+/// What a setting says of a transaction may be taken away in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_reset_in_a_transaction_are_no_doubt() {
+    let world = World::start().await;
+    let client = connect(&world.proxy.uri("postgres")).await;
+    let written = "BEGIN; UPDATE m SET n = n + 1; RESET ALL; UPDATE m SET n = n - 1; COMMIT";
+    for statements in [vec![written], written.split_inclusive("; ").collect()] {
+        for statement in statements {
+            client.batch_execute(statement).await.unwrap();
+        }
+        assert_eq!(world.number("SELECT count(*) FROM arras.mope_doubt").await, 0);
+    }
+    world.is_right().await;
+}
+
+/// Parts that are attached have rows of another time, or none; those that are made as parts have none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_attached_with_rows_is_noticed_and_one_without_is_no_doubt() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let mut proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE m (id integer, n integer) PARTITION BY LIST (id)").await.unwrap();
+    direct.batch_execute("CREATE TABLE m1 PARTITION OF m FOR VALUES IN (1, 2)").await.unwrap();
+    client.batch_execute("INSERT INTO m VALUES (1, 10), (2, 20)").await.unwrap();
+    let not_known = async || direct.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0);
+    let other = "SELECT 3, n, \"n$ord\" - 1 FROM m1 WHERE id = 1";
+    // Attached without rows, in one transaction and in two; made with rows of now; taken off and put back.
+    for (past, known) in [
+        ("CREATE TABLE m4 PARTITION OF m FOR VALUES IN (4)", 0),
+        (
+            "CREATE TABLE m5 (LIKE m); ALTER TABLE m5 OWNER TO postgres; ALTER TABLE m ATTACH PARTITION m5 FOR VALUES IN (5)",
+            1,
+        ),
+        ("ALTER TABLE m DETACH PARTITION m5; ALTER TABLE m ATTACH PARTITION m5 FOR VALUES IN (5)", 1),
+        ("DROP TABLE m5", 0),
+    ] {
+        proxy.kill();
+        direct.batch_execute(past).await.unwrap();
+        assert_eq!(not_known().await, known, "{past}");
+        let log = proxy.directory().join("log.txt");
+        std::fs::remove_file(&log).unwrap();
+        proxy.killed_and_restarted(&server, "postgres");
+        let client = connect(&proxy.uri("postgres")).await;
+        assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, [10, 20], "{past}");
+        assert_eq!(not_known().await, 0, "{past}");
+        let said = std::fs::read_to_string(&log).unwrap();
+        assert!(!said.contains("set anew"), "nothing is set anew: {said}");
+    }
+    let made = "CREATE TABLE m3 (LIKE m)";
+    let attached = "ALTER TABLE m ATTACH PARTITION m3 FOR VALUES IN (3)";
+    let nested = "CREATE TABLE m4s (LIKE m) PARTITION BY LIST (id); CREATE TABLE m3 PARTITION OF m4s FOR VALUES IN (3)";
+    for (past, right) in [
+        (format!("{made}; INSERT INTO m3 {other}"), [10, 10, 20]),
+        // In one transaction.
+        (format!("DROP TABLE m3; BEGIN; {made}; INSERT INTO m3 {other}; {attached}; COMMIT"), [10, 10, 20]),
+        // Labels that changed while it was not there.
+        (
+            "ALTER TABLE m DETACH PARTITION m3; UPDATE m3 SET \"n$ord\" = \"n$ord\" - 1".to_owned(),
+            [10, 10, 20],
+        ),
+        (
+            format!(
+                "DROP TABLE m3; BEGIN; {nested}; INSERT INTO m3 {other}; ALTER TABLE m ATTACH PARTITION m4s FOR VALUES IN (3); COMMIT"
+            ),
+            [10, 10, 20],
+        ),
+    ] {
+        proxy.kill();
+        direct.batch_execute(&past).await.unwrap();
+        if !past.contains("ATTACH") {
+            direct.batch_execute(attached).await.unwrap();
+        }
+        assert_eq!(not_known().await, 1, "{past}");
+        proxy.killed_and_restarted(&server, "postgres");
+        let client = connect(&proxy.uri("postgres")).await;
+        assert_eq!(found(&client, "SELECT n FROM m ORDER BY n").await, right, "{past}");
+        assert_eq!(not_known().await, 0, "{past}");
+        let same = "SELECT count(DISTINCT \"n$ord\") FROM m WHERE id IN (1, 3)";
+        assert_eq!(direct.query_one(same, &[]).await.unwrap().get::<_, i64>(0), 1, "{past}");
+    }
+    // A dump of everything, of which nothing is set anew.
+    proxy.kill();
+    let mut dump = server.command("pg_dump");
+    dump.arg(server.uri("postgres"));
+    let (ended, dumped, errors) = outputs(dump);
+    assert!(ended, "{errors}");
+    direct.batch_execute("CREATE DATABASE other").await.unwrap();
+    let file = server.socket_folder().join("all.sql");
+    std::fs::write(&file, dumped).unwrap();
+    let mut run = server.command("psql");
+    run.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file.to_str().unwrap(), &server.uri("other")]);
+    let (ended, said, errors) = outputs(run);
+    assert!(ended, "{said} {errors}");
+    let restored = connect(&server.uri("other")).await;
+    assert_eq!(restored.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0), 0);
+    // It notes its parts once more, as they are there.
+    let again = "SELECT arras.mope_look_at_parts(); ALTER TABLE m DETACH PARTITION m1; ALTER TABLE m ATTACH PARTITION m1 FOR VALUES IN (1, 2)";
+    restored.batch_execute(again).await.unwrap();
+    assert_eq!(restored.query_one(NOT_KNOWN, &[]).await.unwrap().get::<_, i64>(0), 1);
 }

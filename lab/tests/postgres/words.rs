@@ -3,6 +3,7 @@
 mod faults;
 pub(crate) mod host;
 mod killed;
+mod raced;
 mod same;
 mod statements;
 mod swept;

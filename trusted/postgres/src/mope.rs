@@ -21,6 +21,7 @@ mod statements;
 mod strangers;
 mod summaries;
 mod tables;
+mod watched;
 
 pub use bound::{Bound, Learned, LearnedLabels};
 pub(crate) use connections::failure;
@@ -34,10 +35,11 @@ pub use heads::{Heads, Watched};
 pub use installation::{INSTALL_LOCK, InstallError, Protocol, forget, install, register, store_in};
 pub use installed::{Stored, lacking, lacking_in_places, not_trusted};
 pub use recent::Recent;
-pub(crate) use restored::{not_known_there, set_anew};
+pub(crate) use restored::{look_at_parts, not_known_there, set_anew};
 pub(crate) use statements::{hold_statement, is_holding, is_named_in};
 pub(crate) use strangers::of_table as stranger_of_table;
 pub use tables::{Reach, TreeTables};
+pub use watched::{NotWatched, watch_older};
 
 /// A column, by the eight bytes that the schema gave it, as the tables have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

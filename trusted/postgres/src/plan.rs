@@ -11,7 +11,7 @@ use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::named::Naming;
-use arras_service::words::WordQuery;
+use arras_service::words::{Which, WordQuery};
 pub use derived::{Called, Compared, Derived, DerivedExpression, DerivedPart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -131,8 +131,8 @@ pub enum Form {
     Text(Arc<Encryption>),
     /// The same of an array's members: `bytea[]`.
     TextArray(Arc<Encryption>),
-    /// The names of the texts that a query finds, which the value is: `bytea[]`.
-    Found(Arc<Encryption>, WordQuery),
+    /// The names of the texts that a query, which the value is, finds, or does not: `bytea[]`.
+    Found(Arc<Encryption>, WordQuery, Which),
     /// Whether such a query finds a text without a word: a truth value.
     FoundEmpty(Arc<Encryption>, WordQuery),
 }

@@ -3,6 +3,8 @@
 mod changes;
 mod parts;
 mod restored;
+mod unset;
+mod watched;
 
 use crate::catalog::Catalog;
 use crate::checks::{self, Patience};
@@ -13,11 +15,12 @@ use crate::{Connections, Freshness};
 use arras_service::columns::Columns;
 use changes::Changes;
 use parts::parts;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+use unset::Unset;
 
 /// Longest message that is held whole, to be changed, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -53,6 +56,8 @@ pub struct Rewriting {
     changes: AtomicU64,
     /// Which of them.
     pub(crate) tables: Changes,
+    /// Of which tables labels could not be set anew, and why.
+    unset: Unset,
     freshness: Option<Arc<Freshness>>,
     /// By which checks of columns are kept that have none.
     checking: Option<Checking>,
@@ -80,6 +85,7 @@ impl Rewriting {
             reading: Room::new((14 * part).max(READING_BYTES_MIN)),
             changes: AtomicU64::new(0),
             tables: Changes::default(),
+            unset: Unset::default(),
             freshness: None,
             checking: None,
         }
@@ -169,6 +175,11 @@ impl Rewriting {
     /// How many times tables were made or changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Why labels of tables that came past the proxy could not be set anew, by schema, table and attribute.
+    pub(crate) fn not_set_anew(&self) -> BTreeMap<[String; 3], String> {
+        self.unset.all()
     }
 
     /// Tables were made or changed: every session looks again.

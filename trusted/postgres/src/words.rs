@@ -2,8 +2,9 @@
 //!
 //! *Names.* Each value of such a column gets a random name, which is stored beside it (`c$text`), and its words are entered under the
 //! name before the statement that stores it is sent. What is entered never changes, and a search asks the database for the rows of the
-//! names that the enclave finds: so the statement's own snapshot says what it finds, and a transaction that is rolled back, a crash or a
-//! deletion leaves entries that no row has, and no wrong result.
+//! names that the enclave finds: so the statement's own snapshot says which of them it finds, and a transaction that is rolled back, a crash
+//! or a deletion leaves entries that no row has, and no wrong result. Names that were entered behind the question are not among them, though
+//! the statement may see their rows: it is asked before its snapshot is taken.
 //!
 //! *Sweeping.* Entries that no row has are removed when they may be many ([`ColumnWords::sweep`]).
 //!
@@ -17,7 +18,7 @@ mod tables;
 use crate::catalog::Encryption;
 use arras_service::ServiceError;
 use arras_service::columns::Columns;
-use arras_service::words::{Answer, TextName, WordQuery, WordStore, Words, WordsError};
+use arras_service::words::{Answer, FOUND_MAX, TextName, Which, WordQuery, WordStore, Words, WordsError};
 pub use mend::Mended;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,9 +30,6 @@ pub const INSTALL: &str = include_str!("words/text.sql");
 
 /// Names that were entered since the last sweep, of which some may have come to nothing: fewer are not worth one.
 const SWEPT_MIN: u64 = 10_000;
-
-/// Texts that a search may find: so many names are in one message.
-const FOUND_MAX: usize = 1_000_000;
 
 /// Where a column's texts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +127,7 @@ impl Words for ColumnWords {
         })
     }
 
-    fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>> {
+    fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>> {
         Box::pin(async move {
             if !self.is_whole() {
                 let label = &self.encryption.label;
@@ -137,11 +135,10 @@ impl Words for ColumnWords {
                     "the words of column {label} are being entered from the table"
                 )));
             }
-            let mut names = self.store.find(query, written).await?;
+            let mut names = self.store.find(query, written, which).await?;
             if names.len() > FOUND_MAX {
-                let found = names.len();
                 return Err(WordsError::TooMany(format!(
-                    "{found} texts of column {} are found, and a statement takes {FOUND_MAX}",
+                    "more than {FOUND_MAX} texts of column {} are found, and a statement takes no more",
                     self.encryption.label
                 )));
             }

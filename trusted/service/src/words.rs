@@ -27,6 +27,19 @@ pub enum WordQuery {
     Web,
 }
 
+/// Which texts are asked for: those that a query finds, or all others that are known. What is stored between the search and the
+/// statement is among neither, so that who denies the one by the other misses it, and takes it for nothing that it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that the query finds.
+    Found,
+    /// Those that it does not.
+    Others,
+}
+
+/// Texts that a search may find: so many names are in one message.
+pub const FOUND_MAX: usize = 1_000_000;
+
 /// Why words are not found, or not entered.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WordsError {
@@ -53,8 +66,8 @@ pub trait Words: Send + Sync {
     /// name. It is good for a while.
     fn enter(&self, texts: Vec<String>) -> Answer<'_, Vec<Vec<u8>>>;
 
-    /// The names of the texts, stored or not, that a query finds.
-    fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>>;
+    /// The names of the texts, stored or not, that a query finds, or of all others.
+    fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>>;
 
     /// Whether a query finds a text without a word.
     ///
@@ -71,8 +84,8 @@ pub trait WordStore: Send + Sync {
     /// Enters texts, durably; again where one of the name is there.
     fn enter(&self, texts: Vec<(TextName, String)>) -> Answer<'_, ()>;
 
-    /// The names of the texts that a query finds.
-    fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>>;
+    /// The names of the texts that a query finds, or of all others; one more than [`FOUND_MAX`] at most.
+    fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>>;
 
     /// Whether a query finds a text without a word.
     ///

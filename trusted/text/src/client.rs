@@ -463,14 +463,24 @@ impl Connection {
         })
     }
 
-    /// The rows of an index that meet a condition.
-    pub(super) fn search(&mut self, condition: Arc<Condition>, names: Names) -> Answer<'_, Vec<RowId>> {
-        Box::pin(async move { self.rows(&condition, names).await })
+    /// The rows of an index that meet a condition: so many at most, or all of them if that is 0.
+    pub(super) fn search(
+        &mut self,
+        condition: Arc<Condition>,
+        names: Names,
+        top: u32,
+    ) -> Answer<'_, Vec<RowId>> {
+        Box::pin(async move { self.rows(&condition, names, top).await })
     }
 
-    async fn rows(&mut self, condition: &Condition, names: Names) -> Result<Vec<RowId>, ServiceError> {
+    async fn rows(
+        &mut self,
+        condition: &Condition,
+        names: Names,
+        top: u32,
+    ) -> Result<Vec<RowId>, ServiceError> {
         self.catch_up().await?;
-        let wanted = Wanted { ranking: Ranking::None, top: 0, padding: Padding::None };
+        let wanted = Wanted { ranking: Ranking::None, top, padding: Padding::None };
         let salt = names.salt(&self.opened);
         let search = request(condition, self.opened.collection, &salt, wanted)
             .map_err(|error| ServiceError::new(Fault::BadValue, format!("$search: {error}")))?;
@@ -490,7 +500,7 @@ impl Connection {
         Box::pin(async move {
             self.update(&mut None, &Update::new(self.opened.collection)).await?;
             match marked() {
-                Some(marked) => self.rows(&marked, names).await,
+                Some(marked) => self.rows(&marked, names, 0).await,
                 None => Ok(Vec::new()),
             }
         })

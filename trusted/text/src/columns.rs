@@ -15,8 +15,9 @@ use arras_protocol::RowId;
 use arras_search::condition::Condition;
 use arras_search::language::{Language, UnknownLanguage};
 use arras_search::tsquery::{self, TsQueryError};
-use arras_service::words::{Answer, TextName, WordQuery, WordStore, WordsError};
+use arras_service::words::{Answer, FOUND_MAX, TextName, Which, WordQuery, WordStore, WordsError};
 use arras_service::{Fault, ServiceError};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -27,6 +28,10 @@ const COLUMNS: Use = Use {
     waits: "@@, and statements that store texts whose words are found,",
     mended_by: "remove words.json from the proxy's folder of heads and start it again: it enters the texts that are there",
 };
+
+/// Results of a search: with one more than a statement takes, it is known that they are too many.
+#[allow(clippy::cast_possible_truncation, reason = "it is far below")]
+const MOST: u32 = FOUND_MAX as u32 + 1;
 
 /// PostgreSQL's configuration without a language.
 const SIMPLE: &str = "simple";
@@ -82,11 +87,29 @@ struct Entries {
     lane: tokio::sync::Mutex<()>,
 }
 
-/// Texts that are to be entered next.
+/// Texts that are to be entered next, in the order that they came in.
 #[derive(Default)]
 struct Waiting {
+    next: u64,
+    callers: BTreeMap<u64, Caller>,
+}
+
+/// Who waits for texts to be entered.
+struct Caller {
     texts: Vec<(RowId, String)>,
-    callers: Vec<oneshot::Sender<Result<(), ServiceError>>>,
+    told: oneshot::Sender<Result<(), ServiceError>>,
+}
+
+/// A place among those that wait. Texts of one that is given up, as by a cancellation, are not kept.
+struct Place<'e> {
+    entries: &'e Entries,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.entries.waiting().callers.remove(&self.number);
+    }
 }
 
 impl fmt::Debug for Column {
@@ -137,6 +160,14 @@ impl Entries {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wait(&self, caller: Caller) -> Place<'_> {
+        let mut waiting = self.waiting();
+        let number = waiting.next;
+        waiting.next = number.wrapping_add(1);
+        waiting.callers.insert(number, caller);
+        Place { entries: self, number }
+    }
+
     /// Enters texts, over one connection, in one change of the collection or a few.
     async fn enter_now(&self, texts: Vec<(RowId, String)>) -> Result<(), ServiceError> {
         let (names, language, texts) = (self.names, self.language, Arc::new(texts));
@@ -158,12 +189,14 @@ impl Entries {
     /// Enters what waits, if anything does: whoever comes first for all.
     async fn enter_waiting(&self) {
         let _one_at_a_time = self.lane.lock().await;
-        let Waiting { texts, callers } = std::mem::take(&mut *self.waiting());
+        let callers = std::mem::take(&mut self.waiting().callers);
         if callers.is_empty() {
             return;
         }
-        let entered = self.enter_now(texts).await;
-        for caller in callers {
+        let (texts, told): (Vec<_>, Vec<_>) =
+            callers.into_values().map(|caller| (caller.texts, caller.told)).unzip();
+        let entered = self.enter_now(texts.into_iter().flatten().collect()).await;
+        for caller in told {
             // One that has gone does not ask.
             let _ = caller.send(entered.clone());
         }
@@ -180,12 +213,9 @@ impl WordStore for Column {
             if texts.is_empty() {
                 return Ok(());
             }
-            let (caller, entered) = oneshot::channel();
-            {
-                let mut waiting = self.0.waiting();
-                waiting.texts.extend(texts.into_iter().map(|(name, text)| (RowId(name), text)));
-                waiting.callers.push(caller);
-            }
+            let (told, entered) = oneshot::channel();
+            let texts = texts.into_iter().map(|(name, text)| (RowId(name), text)).collect();
+            let _place = self.0.wait(Caller { texts, told });
             let entries = Arc::clone(&self.0);
             tokio::spawn(async move { entries.enter_waiting().await });
             let gone = |_| ServiceError::new(Fault::Internal, "what enters texts has ended");
@@ -193,17 +223,24 @@ impl WordStore for Column {
         })
     }
 
-    fn find<'a>(&'a self, query: &'a str, written: WordQuery) -> Answer<'a, Vec<TextName>> {
+    fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>> {
         Box::pin(async move {
-            let Some(asked) = condition(query, written, self.0.language).map_err(|fault| fault.0)? else {
-                return Ok(Vec::new());
+            let asked = condition(query, written, self.0.language).map_err(|fault| fault.0)?;
+            let asked = match (asked, which) {
+                (Some(asked), Which::Found) => Some(asked),
+                (Some(asked), Which::Others) => Some(Condition::Not(Box::new(asked))),
+                (None, Which::Found) => return Ok(Vec::new()),
+                (None, Which::Others) => None,
             };
-            let asked = match marked().filter(|_| holds_of_nothing(&asked)) {
-                Some(mark) => Condition::All(vec![mark, asked]),
-                None => asked,
+            let asked = match (asked, marked()) {
+                (Some(asked), Some(mark)) if holds_of_nothing(&asked) => Condition::All(vec![mark, asked]),
+                (Some(asked), _) => asked,
+                (None, Some(mark)) => mark,
+                (None, None) => return Ok(Vec::new()),
             };
             let (asked, names) = (Arc::new(asked), self.0.names);
-            let rows = self.0.client.run(|connection| connection.search(Arc::clone(&asked), names)).await?;
+            let rows =
+                self.0.client.run(|connection| connection.search(Arc::clone(&asked), names, MOST)).await?;
             Ok(rows.into_iter().map(|row| row.0).collect())
         })
     }

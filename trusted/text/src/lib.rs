@@ -206,7 +206,7 @@ impl TextIndex for Index {
         Box::pin(async move {
             let Some(asked) = self.asked(&condition)?.into_condition() else { return Ok(Vec::new()) };
             let asked = Arc::new(asked);
-            client.run(|connection| connection.search(Arc::clone(&asked), names)).await
+            client.run(|connection| connection.search(Arc::clone(&asked), names, 0)).await
         })
     }
 }

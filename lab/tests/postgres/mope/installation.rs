@@ -3,7 +3,7 @@
 use super::world::{COLUMN, connect, settings};
 use arras_lab::private_postgres::PrivatePostgres;
 use arras_postgres::mope::{
-    Column, Connections, InstallError, Protocol, forget, install, register, store_in,
+    Column, Connections, InstallError, Protocol, forget, install, register, store_in, watch_older,
 };
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -19,7 +19,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     let (first, second) = tokio::join!(install(&mut one), install(&mut other));
     let mut found = [first.unwrap(), second.unwrap()];
     found.sort_unstable();
-    assert_eq!(found, [0, 12]);
+    assert_eq!(found, [0, 14]);
     let column = Column::from(COLUMN);
     register(&one, column, Protocol::Mope).await.unwrap();
     register(&other, column, Protocol::Mope).await.unwrap();
@@ -35,7 +35,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     register(&one, hiding, Protocol::FrequencyHiding).await.unwrap();
     assert!(register(&one, hiding, Protocol::Stope).await.is_err());
     one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
-    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 12 })));
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 14 })));
 }
 
 /// What the documentation has an administrator run.
@@ -117,6 +117,8 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         "mope_entry",
         "mope_doubt",
         "mope_place",
+        "mope_part",
+        "mope_new_part",
         "mope_left",
         "installation",
         "mark",
@@ -141,6 +143,7 @@ async fn what_any_role_may_call(proxy: &mut Client) {
                  DROP FUNCTION arras.mope_note_past CASCADE";
     proxy.batch_execute(older).await.unwrap();
     install(proxy).await.unwrap();
+    assert!(watch_older(proxy).await.unwrap().is_empty());
     let after = proxy.query_one(watched, &[]).await.unwrap();
     let triggers = |row: &tokio_postgres::Row| (row.get::<_, String>(0), row.get::<_, String>(1));
     assert_eq!(triggers(&after), triggers(&before), "of tables that are there");
@@ -194,4 +197,64 @@ async fn a_table_of_a_dump_is_known_only_without_labels_and_has_its_triggers() {
     owner.batch_execute(&format!("BEGIN; SAVEPOINT s; {added}")).await.unwrap();
     store_in(&owner, column, "own", "m").await.unwrap();
     owner.batch_execute("COMMIT").await.unwrap();
+}
+
+/// The triggers of version 12: one setting for all columns.
+const TRIGGERS_BEFORE: &str = "DO $$ DECLARE made record; BEGIN \
+    FOR made IN SELECT pg_get_triggerdef(g.oid) AS definition FROM pg_trigger g \
+        WHERE g.tgname ~ '_(insert|change)$' AND g.tgparentid = 0 LOOP \
+        EXECUTE regexp_replace(replace(made.definition, 'CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER'), \
+            '\\(strpos.* = 0\\)', '(current_setting(''arras.holding'', true) IS DISTINCT FROM ''on'')'); \
+    END LOOP; \
+    FOR made IN SELECT g.tgrelid::regclass AS relation, g.tgname FROM pg_trigger g WHERE g.tgname ~ '_(insert|change)$' LOOP \
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', made.relation, made.tgname); \
+    END LOOP; \
+    UPDATE arras.mope_place SET by_column = false; UPDATE arras.installation SET version = 12; END $$";
+/// How many triggers note, always, what is written past whoever holds their own column.
+const BY_COLUMN: &str = "SELECT count(*) FROM pg_trigger g WHERE g.tgenabled = 'A' AND pg_get_triggerdef(g.oid) LIKE '%arras.held%'";
+/// Places that are not known.
+const NOT_KNOWN: &str =
+    "SELECT count(*) FROM arras.stored_labels WHERE column_id IS NULL AND in_table <> 'part'";
+
+/// A table that somebody has locked is no reason to wait for the others, nor to lock them meanwhile.
+#[tokio::test]
+async fn tables_of_an_older_version_are_watched_one_by_one() {
+    let server = PrivatePostgres::start().unwrap();
+    let mut client = Connections::new(settings(&server)).open().await.unwrap();
+    install(&mut client).await.unwrap();
+    let column = Column::from(COLUMN);
+    register(&client, column, Protocol::Mope).await.unwrap();
+    let owner = connect(server.port(), "postgres").await;
+    let tables = "CREATE TABLE one (\"l$ord\" bigint); CREATE TABLE two (\"l$ord\" bigint); \
+                  CREATE TABLE whole (id integer, \"l$ord\" bigint) PARTITION BY LIST (id); \
+                  CREATE TABLE part PARTITION OF whole FOR VALUES IN (1)";
+    owner.batch_execute(tables).await.unwrap();
+    for table in ["one", "two", "whole"] {
+        store_in(&owner, column, table, "l$ord").await.unwrap();
+    }
+    let number = async |statement: &str| -> i64 { owner.query_one(statement, &[]).await.unwrap().get(0) };
+    assert_eq!(number(BY_COLUMN).await, 8);
+    owner.batch_execute(TRIGGERS_BEFORE).await.unwrap();
+    assert_eq!([number(BY_COLUMN).await, number(NOT_KNOWN).await], [0, 0]);
+    let other = connect(server.port(), "postgres").await;
+    other.batch_execute("BEGIN; LOCK TABLE one IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    assert_eq!(install(&mut client).await.unwrap(), 12);
+    let left = watch_older(&client).await.unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].place, "public.one.l$ord");
+    assert!(left[0].why.contains("(55P03)"), "{left:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(number(BY_COLUMN).await, 6);
+    // What was disabled meanwhile stays a doubt.
+    owner.batch_execute("ALTER TABLE one DISABLE TRIGGER ALL").await.unwrap();
+    assert_eq!(watch_older(&client).await.unwrap(), []);
+    assert_eq!([number(BY_COLUMN).await, number(NOT_KNOWN).await], [8, 1]);
+    // Who holds the column writes as before, and is no doubt.
+    let both = "INSERT INTO two VALUES (7); INSERT INTO whole VALUES (1, 7)";
+    let hold = format!("BEGIN; SELECT arras.mope_hold({})", column.number());
+    owner.batch_execute(&format!("{hold}; {both}; COMMIT")).await.unwrap();
+    assert_eq!(number(NOT_KNOWN).await, 1);
+    owner.batch_execute(both).await.unwrap();
+    assert_eq!(number(NOT_KNOWN).await, 3);
+    assert_eq!(watch_older(&client).await.unwrap(), []);
 }

@@ -31,9 +31,9 @@ async fn world() -> (World, Model, Client) {
     store_in(&stopper, world.column, "u", "label").await.unwrap();
     let model = Model::store(&world.tables(), &[("a", 1000), ("b", 1001), ("c", 1002)]).await;
     world.insert(&stopper, &["a", "b", "c"]).await;
-    let copied =
-        "BEGIN; SET LOCAL arras.holding = 'on'; INSERT INTO u SELECT label FROM t WHERE name < 'b'; COMMIT";
-    stopper.batch_execute(copied).await.unwrap();
+    stopper.batch_execute("BEGIN").await.unwrap();
+    world.hold(&stopper).await;
+    stopper.batch_execute("INSERT INTO u SELECT label FROM t WHERE name < 'b'; COMMIT").await.unwrap();
     (world, model, stopper)
 }
 

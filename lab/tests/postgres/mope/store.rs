@@ -57,7 +57,9 @@ async fn every_summary_comes_to_the_labels_that_the_client_computed_in_table_and
     let mut model =
         Model::store(&tables, &[("a", 1), ("b", 2), ("c", 3), ("d", 1 << 63), ("e", u64::MAX - 1)]).await;
     world.insert(&client, &["e", "a", "d", "b", "c", "a"]).await;
-    let copy = "BEGIN; SET LOCAL arras.holding = 'on'; INSERT INTO \"Second one\" SELECT label FROM t UNION ALL SELECT NULL; COMMIT";
+    client.batch_execute("BEGIN").await.unwrap();
+    world.hold(&client).await;
+    let copy = "INSERT INTO \"Second one\" SELECT label FROM t UNION ALL SELECT NULL; COMMIT";
     client.batch_execute(copy).await.unwrap();
     let level = 62;
     let summaries = [

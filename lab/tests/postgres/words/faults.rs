@@ -54,6 +54,43 @@ async fn without_the_host_what_needs_it_is_an_error_and_the_rest_goes_on() {
     assert_eq!(rows(client, FOUND).await, texts(&[&["3"], &["5"]]));
 }
 
+/// A host that takes connections and says nothing: what does not need it goes on, what does can be cancelled, and then nothing of it is
+/// kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_host_that_says_nothing_can_be_cancelled() {
+    const ROUNDS: u64 = 40;
+    let mut words = Words::start().await;
+    words.encrypted.batch_execute("INSERT INTO articles VALUES (1, 'a cat', 't')").await.unwrap();
+    words.host.kill();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    words.host.way.lead_to(Some(silent.local_addr().unwrap().to_string()));
+    let text = "a long text ".repeat(200_000);
+    let cancelled = async |id: u64| {
+        let client = connect(&words.proxy.uri("encrypted")).await;
+        let (token, statement) =
+            (client.cancel_token(), format!("INSERT INTO articles VALUES ({id}, '{text}', 't')"));
+        let storing = tokio::spawn(async move { client.batch_execute(&statement).await });
+        // Until it waits for the host.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        while !storing.is_finished() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+        }
+        storing.await.unwrap().unwrap_err();
+    };
+    for id in 0..4 {
+        cancelled(100 + id).await;
+    }
+    let before = words.proxy.peak_kib();
+    for id in 0..ROUNDS {
+        cancelled(200 + id).await;
+        assert_eq!(rows(&words.encrypted, "SELECT id, body FROM articles").await, texts(&[&["1", "a cat"]]));
+    }
+    let grown = (words.proxy.peak_kib() - before) * 1024;
+    let sent = ROUNDS * u64::try_from(text.len()).unwrap();
+    assert!(grown < sent / 2, "{grown} bytes more for {sent} that were cancelled");
+}
+
 /// Its data of before under the counter of now; and all of it, counter and all, which only the proxy can notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_was_set_back_is_noticed_and_can_be_filled_again() {

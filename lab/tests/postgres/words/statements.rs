@@ -10,16 +10,16 @@ const ROWS: &str = "INSERT INTO articles (id, body, title) SELECT v.n, v.b, v.t 
 const SCHEMA: &str = r#"
 [tables."public.articles"]
 body = { id = "7a1b2c3d4e5f6d01", type = "text", operations = ["text"] }
-title = { id = "7a1b2c3d4e5f6d02", type = "varchar(60)", operations = ["equality", "order", "text"], max_bytes = 60 }
+title = { id = "7a1b2c3d4e5f6d02", type = "varchar(60)", operations = ["equality", "order", "text"], max_bytes = 60, language = "simple" }
 "#;
 const CREATE: &str = "CREATE TABLE articles (id int PRIMARY KEY, body text, title varchar(60) COLLATE \"C\")";
 
-const STATEMENTS: [&str; 23] = [
+const STATEMENTS: [&str; 29] = [
     "SELECT * FROM articles ORDER BY id",
-    "SELECT DISTINCT title FROM articles ORDER BY 1",
+    "SELECT count(*) FROM (SELECT DISTINCT title FROM articles) x",
     "SELECT count(DISTINCT title), count(body) FROM articles",
-    "SELECT title, count(*) FROM articles GROUP BY title ORDER BY 2, 1",
-    "SELECT title, count(*) FROM articles WHERE body @@ 'cat' GROUP BY title ORDER BY 2, 1",
+    "SELECT min(id), title, count(*) FROM articles GROUP BY title ORDER BY 1",
+    "SELECT min(id), title, count(*) FROM articles WHERE body @@ 'cat' GROUP BY title ORDER BY 1",
     "SELECT title FROM articles GROUP BY title HAVING title @@ 'one'",
     "SELECT x.title FROM (SELECT DISTINCT title FROM articles) x WHERE x.title @@ 'one'",
     "WITH x AS (SELECT id, body FROM articles WHERE id > 1) SELECT id, body FROM x WHERE body @@ 'cat' ORDER BY id",
@@ -38,6 +38,13 @@ const STATEMENTS: [&str; 23] = [
     "SELECT id FROM articles WHERE title = 'one' AND body @@ 'cat' ORDER BY id",
     "BEGIN; DECLARE found CURSOR FOR SELECT id FROM articles WHERE body @@ 'cat' ORDER BY id; FETCH 2 FROM found; COMMIT",
     "PREPARE find (text) AS SELECT id, body FROM articles WHERE body @@ plainto_tsquery($1) ORDER BY id; EXECUTE find('cat'); EXECUTE find('fish')",
+    "PREPARE untyped AS SELECT id FROM articles WHERE body @@ 'cat' AND NOT body @@ to_tsquery($1) ORDER BY id; EXECUTE untyped('fish')",
+    "PREPARE of_none AS SELECT id FROM articles WHERE to_tsvector(coalesce(body, '')) @@ to_tsquery($1) ORDER BY id; EXECUTE of_none('!cat')",
+    "WITH put AS (INSERT INTO articles VALUES (20, 'a goose', 'two') RETURNING id, body) SELECT id FROM put WHERE body @@ 'goose'",
+    "INSERT INTO articles VALUES (21, 'a swan', 'two') RETURNING body @@ 'swan', title @@ 'two'",
+    "INSERT INTO articles VALUES (21, 'a heron', 'two') ON CONFLICT (id) DO UPDATE SET body = EXCLUDED.body \
+     WHERE EXCLUDED.body @@ 'heron' RETURNING id, body",
+    "CREATE INDEX of_both ON articles USING gin (to_tsvector('english', body), to_tsvector('simple', title)); SELECT 1",
 ];
 
 /// The rows of a statement, or what is wrong with it.

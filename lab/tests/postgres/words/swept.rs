@@ -132,3 +132,22 @@ async fn what_cannot_be_read_is_left() {
     assert_eq!(beside.names().await.len(), 1);
     assert_eq!(beside.column.sweep(PATIENT).await.unwrap(), Swept::Removed(0, 1));
 }
+
+/// A table that makes place for another for a while has its words when it is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_table_under_another_name_has_is_left() {
+    let words = Words::start().await;
+    let (client, direct) = (&words.encrypted, words.direct().await);
+    client.batch_execute("INSERT INTO articles VALUES (1, 'a cat', 't')").await.unwrap();
+    let beside = Beside::of(&words);
+    direct
+        .batch_execute("ALTER TABLE articles RENAME TO kept; CREATE TABLE articles (LIKE kept INCLUDING ALL)")
+        .await
+        .unwrap();
+    let other = connect(&words.proxy.uri("encrypted")).await;
+    other.batch_execute("INSERT INTO articles VALUES (2, 'a cat', 't'); DELETE FROM articles").await.unwrap();
+    assert_eq!(beside.column.sweep(PATIENT).await.unwrap(), Swept::Removed(1, 1));
+    direct.batch_execute("DROP TABLE articles; ALTER TABLE kept RENAME TO articles").await.unwrap();
+    let again = connect(&words.proxy.uri("encrypted")).await;
+    assert_eq!(rows(&again, "SELECT id FROM articles WHERE body @@ 'cat'").await, texts(&[&["1"]]));
+}

@@ -59,18 +59,28 @@ impl Catalog {
         self.tables().flat_map(of_table).collect()
     }
 
-    /// Has statements refused on tables that are passed over when labels change.
-    pub(crate) fn compare_places(&mut self, there: &[[String; 4]]) {
-        for stored in not_known(self.places(), there) {
+    /// Has statements refused on tables that are passed over when labels change. `reasons` says why labels could not be set anew.
+    pub(crate) fn compare_places(&mut self, there: &[[String; 4]], reasons: &BTreeMap<[String; 3], String>) {
+        // Of a table's columns, one of which it is known why comes first.
+        let mut places = not_known(self.places(), there);
+        places.sort_by_key(|stored| !reasons.contains_key(&stored.place));
+        for stored in places {
+            let reason = reasons.get(&stored.place);
             let [schema, table, attribute] = stored.place;
             let column = attribute.strip_suffix(ORDER_SUFFIX).unwrap_or(&attribute);
             let message = format!(
                 "column {schema}.{table}.{column} may have labels of another time than its order: its table was not made through the \
                  proxy, but restored, say, without the schema arras"
             );
-            let why = SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message).hint(
-                "Try again soon: a running proxy sets the labels anew. Where it cannot, its log says why, and `arras doctor` what is wrong.",
-            );
+            let why = SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message);
+            let why = match reason {
+                Some(reason) => why.detail(format!("The labels could not be set anew: {reason}")).hint(
+                    "The proxy tries again. A row that is named is mended or deleted at the database; `arras doctor` says what else is wrong.",
+                ),
+                None => why.hint(
+                    "Try again soon: a running proxy sets the labels anew. Where it cannot, its log says why, and `arras doctor` what is wrong.",
+                ),
+            };
             self.refuse((schema, table), why);
         }
     }
@@ -94,7 +104,7 @@ mod tests {
         let place = |table: &str, column: &str| ["public", table, "c$ord", column].map(str::to_owned);
         let refused = |there: &[[String; 4]]| {
             let mut catalog = catalog.clone();
-            catalog.compare_places(there);
+            catalog.compare_places(there, &BTreeMap::new());
             ["t", "u"].map(|name| catalog.misfit(name).is_some())
         };
         assert_eq!(refused(&[place("t", "1"), place("u", "2")]), [false, false]);
@@ -102,5 +112,11 @@ mod tests {
         assert_eq!(refused(&[place("t", "2"), place("u", "1"), place("u", "2")]), [true, false], "another's");
         assert_eq!(refused(&[]), [false, false], "views store none");
         assert_eq!(not_known(declared_places(&schema), &[place("u", "")])[0].place[1], "u");
+        let mut told = catalog.clone();
+        let why = BTreeMap::from([(["public", "t", "c$ord"].map(str::to_owned), "row 7".to_owned())]);
+        told.compare_places(&[place("t", ""), place("u", "")], &why);
+        let detail = |table| told.misfit(table).unwrap().detail.clone();
+        assert_eq!(detail("t").unwrap(), "The labels could not be set anew: row 7");
+        assert_eq!(detail("u"), None);
     }
 }

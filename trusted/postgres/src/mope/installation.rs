@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 12] = [
+pub(super) const STEPS: [&str; 14] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
@@ -20,6 +20,8 @@ pub(super) const STEPS: [&str; 12] = [
     include_str!("sql/owners.sql"),
     include_str!("sql/stored_labels.sql"),
     include_str!("sql/doubts.sql"),
+    include_str!("sql/held_columns.sql"),
+    include_str!("sql/parts.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str = concat!(
@@ -130,7 +132,6 @@ pub async fn install(client: &mut Client) -> Result<usize, InstallError> {
         let version = i32::try_from(STEPS.len()).unwrap_or(i32::MAX);
         transaction.execute("UPDATE arras.installation SET version = $1", &[&version]).await?;
     }
-    transaction.batch_execute("SELECT arras.mope_watch_all()").await?;
     transaction.commit().await?;
     Ok(found)
 }

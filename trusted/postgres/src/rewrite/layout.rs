@@ -513,7 +513,7 @@ impl Analysis<'_> {
                 self.understand(new_column_name);
             }
             AlterTableOperation::OwnerTo { .. } => self.owner_to(),
-            other if super::foreseen::leaves_columns(other) => {}
+            other if super::foreseen::leaves_columns(other) => self.keeps_watch(other, declared, table)?,
             other => {
                 return Err(self.unsupported(
                     0,

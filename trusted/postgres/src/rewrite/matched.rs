@@ -13,7 +13,7 @@ use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Form, Piece, Source, Value};
-use arras_service::words::WordQuery;
+use arras_service::words::{Which, WordQuery};
 use sqlparser::ast::{self, Expr, Function, FunctionArguments, Ident};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -102,18 +102,21 @@ impl Analysis<'_> {
         self.type_parameter(&asked.source, ColumnType::Text.oid());
         let at = self.lexemes.bytes(asked.tokens.start).start;
         let encryption = column.what.encryption.clone();
+        // Of a text that is stored between the search and the statement nothing is known: it is missed, here and where this is denied.
+        let (which, is_one) =
+            if self.denies(false) { (Which::Others, "<> ALL") } else { (Which::Found, "= ANY") };
         let mut value = |form| {
             let source = asked.source.clone();
             Piece::Value(self.edits.value(Value { source, form, sent_as: None, at }))
         };
-        let names = value(Form::Found(encryption.clone(), *written));
+        let names = value(Form::Found(encryption.clone(), *written, which));
         let of_nothing = column.is_text.then(|| value(Form::FoundEmpty(encryption, *written)));
         let tokens = column.tokens.start.min(query.tokens.start)..column.tokens.end.max(query.tokens.end);
         let term = self.term_text(&column.what, term);
         let pieces = match of_nothing {
-            None => vec![Piece::Text(format!("({term} = ANY (")), names, Piece::Text("))".into())],
+            None => vec![Piece::Text(format!("({term} {is_one} (")), names, Piece::Text("))".into())],
             Some(of_nothing) => vec![
-                Piece::Text(format!("(({term} IS NOT NULL AND {term} = ANY (")),
+                Piece::Text(format!("(({term} IS NOT NULL AND {term} {is_one} (")),
                 names,
                 Piece::Text(format!(")) OR ({term} IS NULL AND ")),
                 of_nothing,

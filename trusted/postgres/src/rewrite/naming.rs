@@ -416,7 +416,7 @@ impl Analysis<'_> {
             | Form::Order(encryption)
             | Form::Text(encryption)
             | Form::TextArray(encryption)
-            | Form::Found(encryption, _)
+            | Form::Found(encryption, ..)
             | Form::FoundEmpty(encryption, _)
             | Form::Bound(encryption, ..) => encryption.clone(),
         };

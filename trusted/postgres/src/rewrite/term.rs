@@ -379,7 +379,7 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
         | Form::Order(encryption)
         | Form::Text(encryption)
         | Form::TextArray(encryption)
-        | Form::Found(encryption, _)
+        | Form::Found(encryption, ..)
         | Form::FoundEmpty(encryption, _)
         | Form::Bound(encryption, ..) => Some(encryption.clone()),
     }

@@ -23,6 +23,7 @@ use crate::plan::{
     Program, Rewritten, Source,
 };
 use crate::schema::Schema;
+use arras_service::words::Which;
 use std::sync::Arc;
 
 /// `accounts`, with columns of every kind of declaration; `payments`, which is joined with it; `notes`, all plain.
@@ -147,7 +148,8 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
         Form::Order(_) => format!("‹ord {source}›"),
         Form::Text(_) => format!("‹name {source}›"),
         Form::TextArray(_) => format!("‹names {source}›"),
-        Form::Found(_, written) => format!("‹{written:?} {source}›"),
+        Form::Found(_, written, Which::Found) => format!("‹{written:?} {source}›"),
+        Form::Found(_, written, Which::Others) => format!("‹all but {written:?} {source}›"),
         Form::FoundEmpty(_, written) => format!("‹{written:?} of nothing {source}›"),
         Form::Bound(_, side, Gap::Outside) => format!("‹{side:?} {source}›"),
         Form::Bound(_, side, Gap::Inside) => format!("‹{side:?} or in the gap {source}›"),

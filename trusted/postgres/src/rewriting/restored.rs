@@ -1,7 +1,8 @@
 //! The look for tables that came past the proxy, while it runs.
 
+use super::unset::{Failed, Told};
 use super::{Checking, Rewriting};
-use crate::{Stored, failure, not_known_there, set_anew};
+use crate::{Stored, failure, look_at_parts, not_known_there, set_anew};
 use arras_protocol::ChannelError;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// After one that failed.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Labels that are being set anew, while others are looked for.
-type Setting = Pin<Box<dyn Future<Output = Result<(), ChannelError>> + Send>>;
+/// Labels that are being set anew, while others are looked for; which could not be.
+type Setting = Pin<Box<dyn Future<Output = Vec<Failed>> + Send>>;
 
 /// Goes on with it for so long; what came of it, if it has ended.
-async fn within(setting: &mut Option<Setting>, time: Duration) -> Option<Result<(), ChannelError>> {
+async fn within(setting: &mut Option<Setting>, time: Duration) -> Option<Vec<Failed>> {
     let Some(under_way) = setting else {
         tokio::time::sleep(time).await;
         return None;
@@ -33,7 +34,7 @@ impl Rewriting {
     pub async fn keep_labels(self: Arc<Self>) {
         let Some(Checking { connections, .. }) = &self.checking else { return };
         let mut standing: Option<Client> = None;
-        let (mut seen, mut told) = (Vec::new(), String::new());
+        let (mut seen, mut told) = (Vec::new(), Told::default());
         let mut setting: Option<Setting> = None;
         let mut may_begin = Instant::now();
         loop {
@@ -42,11 +43,14 @@ impl Rewriting {
                     Some(client) => client,
                     None => connections.open().await?,
                 };
+                if look_at_parts(&client).await.map_err(|error| failure(&error))? {
+                    self.changed();
+                }
                 let found = not_known_there(&client, &self.schema).await.map_err(|error| failure(&error))?;
                 standing = Some(client);
                 Ok::<_, ChannelError>(found)
             };
-            let ended = match looked.await {
+            let pause = match looked.await {
                 Ok(found) => {
                     if found != seen {
                         self.changed();
@@ -56,35 +60,31 @@ impl Rewriting {
                         let this = Arc::clone(&self);
                         setting = Some(Box::pin(async move { this.set_all_anew(&found).await }));
                     }
-                    within(&mut setting, EVERY).await
+                    told.looked();
+                    EVERY
                 }
                 Err(error) => {
-                    within(&mut setting, AGAIN).await;
-                    Some(Err(error))
+                    seen.clear();
+                    told.not_looked(&error);
+                    AGAIN
                 }
             };
-            if ended.is_some() {
+            // Also while no look succeeds: what came of it is told.
+            if let Some(failed) = within(&mut setting, pause).await {
                 // Whatever is found next is new, the same place among it.
                 seen.clear();
-            }
-            match ended {
-                None => {}
-                Some(Ok(())) => told.clear(),
-                Some(Err(error)) => {
+                if !failed.is_empty() {
                     may_begin = Instant::now() + AGAIN;
-                    let said = error.to_string();
-                    if said != told {
-                        tracing::warn!(%error, "labels of tables that came past the proxy could not be set anew; tried again");
-                        told = said;
-                    }
                 }
+                told.not_set(&failed);
             }
         }
     }
 
-    async fn set_all_anew(&self, found: &[Stored]) -> Result<(), ChannelError> {
-        let Some(Checking { connections, .. }) = &self.checking else { return Ok(()) };
-        let mut failed = None;
+    /// Sets the labels of all of them anew; those that could not be, and why.
+    async fn set_all_anew(&self, found: &[Stored]) -> Vec<Failed> {
+        let Some(Checking { connections, .. }) = &self.checking else { return Vec::new() };
+        let mut failed = Vec::new();
         for stored in found {
             let place = stored.place.join(".");
             match set_anew(connections, &self.schema, &*self.columns, stored).await {
@@ -92,12 +92,13 @@ impl Rewriting {
                     tracing::warn!(%place, rows, "labels were set anew: the table came past the proxy");
                 }
                 Ok(None) => {}
-                Err(error) => failed = Some(ChannelError::Halted(format!("{place}: {error}"))),
+                Err(error) => failed.push(Failed { place: stored.place.clone(), error }),
             }
         }
+        self.unset.are(&failed);
         if !found.is_empty() {
             self.changed();
         }
-        failed.map_or(Ok(()), Err)
+        failed
     }
 }

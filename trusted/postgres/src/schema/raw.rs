@@ -1,7 +1,7 @@
 //! Reads the schema file: the text's own shape, with positions, and the checks that need them.
 
 use super::{Schema, SchemaError};
-use crate::catalog::{CIPHERTEXT_KEY_BYTES, Encryption, Order, Origin, SUFFIXES};
+use crate::catalog::{CIPHERTEXT_KEY_BYTES, Encryption, Order, Origin, SUFFIXES, TEXT_SUFFIX};
 use crate::column_type::ColumnType;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn read(text: &str) -> Result<Schema, Mistake> {
         let table = table_name(&name)?;
         let mut declared = BTreeMap::new();
         for (column, raw) in columns {
-            check_column_name(&column)?;
+            check_column_name(&column, &raw)?;
             let span = raw.id.span();
             let read = read_column(&format!("{}.{}", table.1, column.as_ref()), raw)?;
             let label = format!("{}.{}.{}", table.0, table.1, column.as_ref());
@@ -188,9 +188,11 @@ fn table_name(name: &Spanned<String>) -> Result<(String, String), Mistake> {
     }
 }
 
-fn check_column_name(name: &Spanned<String>) -> Result<(), Mistake> {
+fn check_column_name(name: &Spanned<String>, raw: &RawColumn) -> Result<(), Mistake> {
     let text = name.as_ref();
-    let longest = SUFFIXES.iter().map(|suffix| suffix.len()).max().unwrap_or(0);
+    let has_words = raw.operations.iter().any(|operation| *operation.as_ref() == Operation::Text);
+    let terms = SUFFIXES.iter().filter(|suffix| has_words || **suffix != TEXT_SUFFIX);
+    let longest = terms.map(|suffix| suffix.len()).max().unwrap_or(0);
     if text.is_empty() || text.contains(['"', '\0']) {
         return mistake(name.span(), format!("'{text}' names no column"));
     }

@@ -155,16 +155,18 @@ pub(super) async fn find(
     found: &mut [PhysicalValue],
 ) -> Result<(), SqlError> {
     for (value, place) in values.iter().zip(found) {
-        let (Form::Found(encryption, written) | Form::FoundEmpty(encryption, written)) = &value.form else {
-            continue;
+        let (encryption, written, which) = match &value.form {
+            Form::Found(encryption, written, which) => (encryption, *written, Some(*which)),
+            Form::FoundEmpty(encryption, written) => (encryption, *written, None),
+            _ => continue,
         };
         let Some(query) = query_of(value, inputs)? else { continue };
         let words = words_of(columns, encryption)?;
-        let answer = match value.form {
-            Form::FoundEmpty(..) => {
-                words.finds_nothing_said(&query, *written).map(|found| PhysicalValue::Text(found.to_string()))
+        let answer = match which {
+            Some(which) => words.find(&query, written, which).await.map(names_found),
+            None => {
+                words.finds_nothing_said(&query, written).map(|found| PhysicalValue::Text(found.to_string()))
             }
-            _ => words.find(&query, *written).await.map(names_found),
         };
         *place = answer.map_err(SqlError::from).map_err(|error| match value.source {
             Source::Constant(_) => error.at(inputs.text, value.at),

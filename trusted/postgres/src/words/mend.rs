@@ -1,5 +1,6 @@
 //! Texts of the table whose words are not entered.
 
+use super::sweep::reading;
 use super::tables::refused;
 use super::{ColumnWords, Registered, opened};
 use crate::text::quoted;
@@ -58,7 +59,7 @@ impl ColumnWords {
     ) -> Result<Mended, WordsError> {
         let begin = format!(
             "{}; DECLARE arras_texts NO SCROLL CURSOR FOR SELECT t.{}, t.{} FROM {} AS t WHERE t.{} IS NOT NULL",
-            self.reading(),
+            reading(&self.relation()),
             quoted(&self.name_column()),
             quoted(&self.place.column),
             self.relation(),

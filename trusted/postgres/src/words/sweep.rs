@@ -121,31 +121,42 @@ impl ColumnWords {
         format!("{}.{}", quoted(&self.place.schema), quoted(&self.place.table))
     }
 
-    /// Begins a transaction that reads the table, all rows of it or none.
-    pub(super) fn reading(&self) -> String {
-        format!(
-            "BEGIN; SET LOCAL row_security = off; SET LOCAL lock_timeout = '10s'; \
-             SELECT arras.trusted_table('{}'::pg_catalog.regclass, 'ACCESS SHARE')",
-            self.relation().replace('\'', "''")
-        )
-    }
-
-    /// Those of the names that no row has.
+    /// Those of the names that no row has, of the table or of another that has such a column: it may have been the table's rows, under
+    /// another name or as a part.
     async fn without_rows(
         &self,
         client: &Client,
         names: Vec<TextName>,
     ) -> Result<Vec<TextName>, ServiceError> {
+        let statement = "SELECT pg_catalog.format('%I.%I', n.nspname, r.relname) FROM pg_catalog.pg_class r \
+                         JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+                         JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid WHERE r.relkind = 'r' AND r.relpersistence <> 't' \
+                         AND a.atttypid = 17 AND NOT a.attisdropped AND a.attname = $1";
+        let rows = client.query(statement, &[&self.name_column()]).await.map_err(|error| refused(&error))?;
+        let mut unused = names;
+        for row in rows {
+            let relation: String = row.try_get(0).map_err(|error| refused(&error))?;
+            unused = self.not_in(client, &relation, unused).await?;
+        }
+        Ok(unused)
+    }
+
+    /// Those of the names that no row of a table has.
+    async fn not_in(
+        &self,
+        client: &Client,
+        relation: &str,
+        names: Vec<TextName>,
+    ) -> Result<Vec<TextName>, ServiceError> {
         let statement = format!(
             "SELECT n.name FROM pg_catalog.unnest($1::pg_catalog.bytea[]) AS n (name) \
-             WHERE NOT EXISTS (SELECT FROM {} AS t WHERE t.{} = n.name)",
-            self.relation(),
+             WHERE NOT EXISTS (SELECT FROM {relation} AS t WHERE t.{} = n.name)",
             quoted(&self.name_column())
         );
         let mut unused = Vec::new();
         for names in names.chunks(LOOKED_FOR) {
             let names: Vec<&[u8]> = names.iter().map(<[u8; 16]>::as_slice).collect();
-            client.batch_execute(&self.reading()).await.map_err(|error| refused(&error))?;
+            client.batch_execute(&reading(relation)).await.map_err(|error| refused(&error))?;
             let rows = client.query(&statement, &[&names]).await.map_err(|error| refused(&error))?;
             client.batch_execute("COMMIT").await.map_err(|error| refused(&error))?;
             for row in rows {
@@ -155,6 +166,15 @@ impl ColumnWords {
         }
         Ok(unused)
     }
+}
+
+/// Begins a transaction that reads a table, all rows of it or none.
+pub(super) fn reading(relation: &str) -> String {
+    format!(
+        "BEGIN; SET LOCAL row_security = off; SET LOCAL lock_timeout = '10s'; \
+         SELECT arras.trusted_table('{}'::pg_catalog.regclass, 'ACCESS SHARE')",
+        relation.replace('\'', "''")
+    )
 }
 
 /// Waits until all transactions have ended that are under way; false if they do not.

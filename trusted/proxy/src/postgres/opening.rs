@@ -96,6 +96,7 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     let rewriting = Rewriting::new(Arc::new(schema), keyed, memory_bytes);
     let rewriting = Arc::new(rewriting.watched(freshness).checked(connections));
     tokio::spawn(Arc::clone(&rewriting).keep_labels());
+    tokio::spawn(Arc::clone(&rewriting).watch_tables());
     Ok(rewriting)
 }
 

@@ -122,10 +122,10 @@ impl Reader<'_> {
                     Some(_) => words.push('\''),
                     None => {
                         self.rest = self.rest.get(at + 1..).unwrap_or_default();
-                        return Ok(words);
+                        return if words.is_empty() { Err(self.wrong()) } else { Ok(words) };
                     }
                 },
-                '\\' => words.extend(letters.next().map(|(_, next)| next)),
+                '\\' => words.push(letters.next().ok_or_else(|| self.wrong())?.1),
                 letter => words.push(letter),
             }
         }
@@ -137,8 +137,8 @@ impl Reader<'_> {
         let (mut word, mut letters, mut end) = (String::new(), self.rest.char_indices(), self.rest.len());
         while let Some((at, letter)) = letters.next() {
             match letter {
-                '\\' => word.extend(letters.next().map(|(_, next)| next)),
-                '!' | '&' | '|' | '(' | ')' | ':' | '<' | '\'' => {
+                '\\' => word.push(letters.next().ok_or_else(|| self.wrong())?.1),
+                '!' | '&' | '|' | '(' | ')' | ':' | '<' => {
                     end = at;
                     break;
                 }
@@ -159,7 +159,11 @@ impl Reader<'_> {
         match behind.chars().next() {
             Some('*') => Err(TsQueryError::Unsupported(PREFIX)),
             Some('A'..='D' | 'a'..='d') => Err(TsQueryError::Unsupported(WEIGHT)),
-            Some(_) | None => Err(self.wrong()),
+            // Of no class.
+            Some(_) | None => {
+                self.rest = behind;
+                Ok(())
+            }
         }
     }
 }

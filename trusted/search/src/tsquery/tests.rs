@@ -62,12 +62,17 @@ fn what_is_no_formula_is_an_error_as_in_postgresql() {
         "cat <x> rat",
         "cat <-1> rat",
         "cat <20000> rat",
-        "cat:",
         "cat:x",
         "()",
+        "''",
+        "'cat\\",
+        "cat\\",
     ] {
         let error = formula(text, Language::English).unwrap_err();
         assert_eq!(error, TsQueryError::Syntax(text.into()), "{text}");
+    }
+    for (text, same) in [("cat: & rat", "cat & rat"), ("cat'", "cat"), ("'cat':", "cat"), ("\\cat", "cat")] {
+        assert_eq!(formula(text, Language::English), formula(same, Language::English), "{text}");
     }
     for text in ["cat:*", "cat:A", "cat <-> !rat", "cat <-> (rat & dog)"] {
         assert!(matches!(formula(text, Language::English), Err(TsQueryError::Unsupported(_))), "{text}");

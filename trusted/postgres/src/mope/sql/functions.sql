@@ -127,11 +127,17 @@ CREATE OR REPLACE FUNCTION arras.mope_hold(VARIADIC column_ids bigint[]) RETURNS
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     id bigint;
+    held text := coalesce(pg_catalog.current_setting('arras.held', true), '');
 BEGIN
     FOREACH id IN ARRAY column_ids LOOP
         PERFORM pg_catalog.pg_advisory_xact_lock_shared(arras.mope_lock(id));
+        IF pg_catalog.strpos(held, pg_catalog.format('(%s)', id)) OPERATOR(pg_catalog.=) 0 THEN
+            held := pg_catalog.concat(held, '(', id, ')');
+        END IF;
     END LOOP;
     -- To the transaction's end, or back to a savepoint, as the locks.
+    PERFORM pg_catalog.set_config('arras.held', held, true);
+    -- What triggers of version 12 ask.
     PERFORM pg_catalog.set_config('arras.holding', 'on', true);
     IF pg_catalog.current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         PERFORM arras.mope_hold_snapshot(column_ids);
@@ -290,7 +296,8 @@ BEGIN
             RETURN 'held';
         END;
         PERFORM set_config('lock_timeout', greatest(patience, 1)::text, true);
-        PERFORM set_config('arras.relabelling', 'on', true), set_config('arras.holding', 'on', true);
+        PERFORM set_config('arras.relabelling', 'on', true), set_config('arras.holding', 'on', true),
+            set_config('arras.held', format('(%s)', mope_commit.column_id), true);
     END IF;
     IF cardinality(leaving) > 0 AND arras.mope_is_stored(mope_commit.column_id, ARRAY(
         SELECT e.label FROM arras.mope_entry e WHERE e.column_id = mope_commit.column_id AND e.ciphertext = ANY (leaving)))

@@ -33,13 +33,12 @@ CREATE OR REPLACE FUNCTION arras.mope_enter_place(column_id bigint, relation reg
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     was_known boolean;
-    was_watched boolean;
     made boolean := false;
 BEGIN
     INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
     was_known := NOT FOUND;
     IF (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_enter_place.column_id) THEN
-        made := arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['delete', 'update', 'truncate'], ARRAY[
+        made := arras.mope_make_triggers(column_id, relation, 'OA', '', suffix, ARRAY['delete', 'update', 'truncate'], ARRAY[
         format('AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
             ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', relation, column_id, attribute),
         format('AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
@@ -51,19 +50,14 @@ BEGIN
         -- What it lost meanwhile nobody has noted.
         INSERT INTO arras.mope_left (column_id) VALUES (mope_enter_place.column_id);
     END IF;
-    SELECT p.watched IS NOT NULL INTO was_watched FROM arras.mope_place p
-        WHERE (p.column_id, p.relation, p.attribute) = (mope_enter_place.column_id, mope_enter_place.relation, mope_enter_place.attribute);
-    made := arras.mope_watch(column_id, relation, attribute, suffix);
-    IF made AND was_watched THEN
-        -- Nor what it got.
-        INSERT INTO arras.mope_doubt (column_id, relation, attribute)
-            VALUES (mope_enter_place.column_id, mope_enter_place.relation, mope_enter_place.attribute);
-    END IF;
+    -- Nor what it got.
+    PERFORM arras.mope_watch(column_id, relation, attribute, suffix);
 END $$;
 
--- Makes those triggers of a table for a column's order that are not there, or not enabled as one of some letters says. Was one not?
+-- Makes those triggers of a table for a column's order that are not there, or not enabled as one of some letters says. Was one not? Those
+-- whose definition has not some text, an older version's, are replaced where they are.
 CREATE OR REPLACE FUNCTION arras.mope_make_triggers(
-    column_id bigint, relation regclass, enabled text, suffix text, events text[], definitions text[]) RETURNS boolean
+    column_id bigint, relation regclass, enabled text, has text, suffix text, events text[], definitions text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     base text;
@@ -73,6 +67,11 @@ DECLARE
 BEGIN
     FOR at IN 1 .. cardinality(events) LOOP
         base := format('arras_order_%s_%s', to_hex(column_id), events[at]);
+        FOR named IN SELECT g.tgname FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation AND strpos(enabled, g.tgenabled::text) > 0
+            AND starts_with(g.tgname || '_', base || '_') AND strpos(pg_get_triggerdef(g.oid), has) = 0
+        LOOP
+            EXECUTE format('CREATE OR REPLACE TRIGGER %I %s', named, definitions[at]);
+        END LOOP;
         CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = relation
             AND strpos(enabled, g.tgenabled::text) > 0 AND starts_with(g.tgname || '_', base || '_'));
         -- `IF EXISTS` would tell the client of each that is not there.
@@ -121,50 +120,94 @@ EXCEPTION WHEN insufficient_privilege THEN
     RETURN false;
 END $$;
 
--- Makes the triggers that note labels which are written past the proxy: by whoever does not hold them. Were they not there, or disabled? Where
--- the owner of the table makes them, they are enabled always: they fire on a replica, too, and `pg_restore --disable-triggers` leaves them
--- another way, in a part of the table as well.
-CREATE OR REPLACE FUNCTION arras.mope_watch(column_id bigint, relation regclass, attribute name, suffix text) RETURNS boolean
+-- Makes the triggers that note labels which are written past the proxy: by whoever does not hold them. Were they gone, or disabled, it is noted
+-- here. Where the owner of the table makes them, they are enabled always: they fire on a replica, too, and `pg_restore --disable-triggers`
+-- leaves them another way, in a part of the table as well.
+CREATE OR REPLACE FUNCTION arras.mope_watch(column_id bigint, relation regclass, attribute name, suffix text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    was_watched "char";
     watched_as "char";
     lost boolean;
     made boolean;
-    noted CONSTANT text := format('current_setting(''arras.holding'', true) IS DISTINCT FROM ''on'')'
-        ' EXECUTE FUNCTION arras.mope_note_past(%L, %L)', column_id, attribute);
+    noted CONSTANT text := format('strpos(coalesce(current_setting(''arras.held'', true), ''''), %L) = 0)'
+        ' EXECUTE FUNCTION arras.mope_note_past(%L, %L)', format('(%s)', column_id), column_id, attribute);
 BEGIN
-    SELECT p.watched INTO watched_as FROM arras.mope_place p
+    SELECT p.watched INTO was_watched FROM arras.mope_place p
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
-    lost := EXISTS (SELECT FROM arras.mope_watching(column_id, relation) w WHERE w.enabled NOT IN (watched_as, 'A'));
+    lost := EXISTS (SELECT FROM arras.mope_watching(column_id, relation) w WHERE w.enabled NOT IN (was_watched, 'A'))
+        OR EXISTS (SELECT FROM arras.mope_new_part n WHERE was_watched IS NOT NULL AND NOT n.made_as_part
+            AND (n.column_id, n.relation, n.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute));
     -- In place of those that stay disabled others are made.
     PERFORM arras.mope_watch_always(column_id, relation);
-    made := arras.mope_make_triggers(column_id, relation, 'OA', suffix, ARRAY['insert', 'change'], ARRAY[
+    made := arras.mope_make_triggers(column_id, relation, 'OA', 'arras.held', suffix, ARRAY['insert', 'change'], ARRAY[
         format('AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.%I IS NOT NULL AND %s', relation, attribute, noted),
         format('AFTER UPDATE OF %1$I ON %2$s FOR EACH ROW WHEN (NEW.%1$I IS NOT NULL AND NEW.%1$I IS DISTINCT FROM OLD.%1$I AND %3$s',
             attribute, relation, noted)]);
     watched_as := CASE WHEN arras.mope_watch_always(column_id, relation) THEN 'A' ELSE 'O' END;
-    UPDATE arras.mope_place p SET watched = watched_as
+    IF lost OR made AND was_watched IS NOT NULL THEN
+        INSERT INTO arras.mope_doubt (column_id, relation, attribute)
+            VALUES (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
+    END IF;
+    PERFORM arras.mope_know_parts(column_id, relation, attribute);
+    UPDATE arras.mope_place p SET watched = watched_as, by_column = true
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
-    RETURN made OR coalesce(lost, false);
 END $$;
 
--- Makes them in the tables that an older version has noted. One that is in use, or may not be touched, is left as it is.
-CREATE OR REPLACE FUNCTION arras.mope_watch_all() RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+-- Notes the parts of a place as they are.
+CREATE OR REPLACE FUNCTION arras.mope_know_parts(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM arras.mope_part k USING arras.mope_new_part n
+        WHERE (n.column_id, n.relation, n.attribute) = (mope_know_parts.column_id, mope_know_parts.relation, mope_know_parts.attribute)
+        AND (k.column_id, k.relation, k.attribute, k.part) = (n.column_id, n.relation, n.attribute, n.part::regclass);
+    INSERT INTO arras.mope_part (column_id, relation, attribute, part, since, installed)
+        SELECT n.column_id, n.relation, n.attribute, n.part, n.since, n.installed FROM arras.mope_new_part n
+        WHERE (n.column_id, n.relation, n.attribute) = (mope_know_parts.column_id, mope_know_parts.relation, mope_know_parts.attribute)
+        ON CONFLICT DO NOTHING;
+$$;
+
+-- Notes new parts that have no labels of another time: they were made as parts, or have none when they are looked at, which is behind their
+-- attachment, so that what comes is watched. What cannot be read is left. Was one noted that is no longer a reason to refuse its table?
+CREATE OR REPLACE FUNCTION arras.mope_look_at_parts() RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET row_security = off SET lock_timeout = '100ms' SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    place record;
+    new record;
+    has_labels boolean;
+    told boolean := false;
+    as_now CONSTANT text := (SELECT format('%s %s', a.attrelid::oid, a.xmin) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = 'arras.mope_part'::regclass AND a.attnum = 1);
 BEGIN
-    PERFORM set_config('lock_timeout', '1s', true);
-    FOR place IN SELECT p.column_id, p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
-        WHERE p.watched IS NULL AND r.relnamespace <> 'arras'::regnamespace
-    LOOP
-        BEGIN
-            PERFORM arras.trusted_table(place.relation, 'SHARE ROW EXCLUSIVE');
-            PERFORM arras.mope_watch(place.column_id, place.relation, place.attribute, '');
-        EXCEPTION WHEN OTHERS THEN
-            RAISE WARNING 'labels that are written past the proxy into % are not noticed: %', place.relation, SQLERRM;
-        END;
+    -- Of a table that was restored itself the parts are what they are from now on.
+    IF EXISTS (SELECT FROM arras.mope_part k WHERE k.installed <> as_now) THEN
+        DELETE FROM arras.mope_part k WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = k.part);
+        UPDATE arras.mope_part k SET since = i.xmin::text, installed = as_now FROM pg_catalog.pg_inherits i
+            WHERE i.inhrelid = k.part AND k.installed <> as_now;
+    END IF;
+    FOR new IN SELECT n.* FROM arras.mope_new_part n LOOP
+        has_labels := false;
+        IF NOT new.made_as_part THEN
+            BEGIN
+                EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NOT NULL)',
+                    arras.trusted_table(new.part, 'ACCESS SHARE'), new.attribute) INTO has_labels;
+            EXCEPTION WHEN OTHERS THEN
+                has_labels := true;
+            END;
+        END IF;
+        CONTINUE WHEN has_labels;
+        INSERT INTO arras.mope_part AS k (column_id, relation, attribute, part, since, installed)
+            VALUES (new.column_id, new.relation, new.attribute, new.part, new.since, new.installed)
+            ON CONFLICT ON CONSTRAINT mope_part_pkey DO UPDATE SET since = excluded.since, installed = excluded.installed;
+        told := told OR NOT new.made_as_part;
     END LOOP;
+    RETURN told;
+END $$;
+
+-- Makes them in a table that an older version has noted, under a lock of it.
+CREATE OR REPLACE FUNCTION arras.mope_watch_older(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM arras.trusted_table(relation, 'SHARE ROW EXCLUSIVE');
+    PERFORM arras.mope_watch(column_id, relation, attribute, '');
 END $$;
 
 -- Notes that a table got labels past the proxy, which may be of another time. Once in a transaction is enough: who sets labels anew, and

@@ -1,11 +1,13 @@
 //! `ALTER TABLE`: what of it concerns a column's terms.
 
+use super::DeclaredColumns;
 use crate::catalog::Encryption;
+use crate::error::SqlError;
 use crate::plan::Piece;
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::term::Term;
 use crate::text::{fold, quoted};
-use sqlparser::ast::Ident;
+use sqlparser::ast::{AlterTableOperation, Ident};
 
 impl Analysis<'_> {
     /// `DROP COLUMN c`: its terms go, too.
@@ -26,6 +28,39 @@ impl Analysis<'_> {
         }
         let names = names.join(&format!(", DROP COLUMN {exists}"));
         self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
+    }
+
+    /// That it leaves the triggers of a table's labels as they are: `DISABLE TRIGGER` would switch off what notices rows that are written
+    /// past the proxy, and `ENABLE TRIGGER` has it off on a replica.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(super) fn keeps_watch(
+        &self,
+        operation: &AlterTableOperation,
+        declared: &DeclaredColumns,
+        table: &str,
+    ) -> Result<(), SqlError> {
+        let (AlterTableOperation::DisableTrigger { name } | AlterTableOperation::EnableTrigger { name }) =
+            operation
+        else {
+            return Ok(());
+        };
+        let named = fold(&name.value, name.quote_style.is_some());
+        let are_many = name.quote_style.is_none() && ["all", "user"].contains(&named.as_str());
+        let Some(labelled) = declared.values().find(|encryption| encryption.labels().is_some()) else {
+            return Ok(());
+        };
+        if !are_many && !named.starts_with("arras_order_") {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has labels of column {}, which triggers of the proxy's watch: {operation} is not for them",
+            super::last_part(table),
+            labelled.label
+        );
+        let at = self.lexemes.position_of(name.span).unwrap_or(0);
+        Err(self.unsupported(at, message, "Name the application's own triggers, one by one."))
     }
 
     /// `OWNER TO`: the word is no column, whatever columns are called.

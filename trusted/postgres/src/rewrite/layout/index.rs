@@ -83,10 +83,10 @@ impl Analysis<'_> {
     pub(in crate::rewrite) fn create_index(&mut self, index: &CreateIndex) -> Result<Beside, SqlError> {
         let relation = self.table_named(&index.table_name, None)?;
         let scope = Scope { relations: vec![relation], outer: None };
-        let mut is_of_terms = false;
+        let (mut is_of_terms, mut is_of_words) = (false, false);
         for column in &index.columns {
             if self.index_of_words(index, &column.column.expr, &scope)? {
-                is_of_terms = true;
+                (is_of_terms, is_of_words) = (true, true);
                 continue;
             }
             let Some(reference) = self.reference(&column.column.expr, &scope)? else {
@@ -110,6 +110,9 @@ impl Analysis<'_> {
             let term = self.term_of_index(&reference, index)?;
             self.replace_with_term(&reference, term);
             is_of_terms = true;
+        }
+        if is_of_words {
+            self.sort_words();
         }
         for column in &index.include {
             self.understand(column);
@@ -143,12 +146,8 @@ impl Analysis<'_> {
         part: &Expr,
         scope: &Scope<'_>,
     ) -> Result<bool, SqlError> {
-        let kind = match &index.using {
-            Some(IndexType::GIN) => "gin",
-            Some(IndexType::GiST) => "gist",
-            Some(_) | None => return Ok(false),
-        };
-        if !matches!(part, Expr::Function(_) | Expr::Nested(_)) {
+        let is_of_words = matches!(index.using, Some(IndexType::GIN | IndexType::GiST));
+        if !is_of_words || !matches!(part, Expr::Function(_) | Expr::Nested(_)) {
             return Ok(false);
         }
         let Some(column) = self.vector(part, scope)? else { return Ok(false) };
@@ -157,13 +156,18 @@ impl Analysis<'_> {
         let bytes = self.bytes(&column.tokens);
         self.understand_tokens(column.tokens);
         self.edits.replace(bytes, vec![Piece::Text(text)]);
+        Ok(true)
+    }
+
+    /// Replaces the kind of an index of words by one that sorts.
+    fn sort_words(&mut self) {
         let is_kind = |at: &usize| {
-            self.lexemes.is_word(at.saturating_sub(1), "using") && self.lexemes.is_word(*at, kind)
+            self.lexemes.is_word(at.saturating_sub(1), "using")
+                && ["gin", "gist"].iter().any(|kind| self.lexemes.is_word(*at, kind))
         };
         if let Some(at) = (1..self.lexemes.list.len()).find(is_kind) {
             self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text("btree".into())]);
         }
-        Ok(true)
     }
 
     /// By what an index finds a column: uniqueness by equality, else by order where there is one.

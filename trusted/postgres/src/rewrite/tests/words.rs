@@ -11,7 +11,7 @@ fn words_are_looked_for_wherever_a_condition_stands() {
         ),
         (
             "SELECT a.id FROM articles a WHERE NOT (a.body @@ to_tsquery($1)) AND a.id > $2",
-            "SELECT a.id FROM articles a WHERE NOT ((a.\"body$text\" = ANY (‹Formula $1›))) AND a.id > ‹$2›",
+            "SELECT a.id FROM articles a WHERE NOT ((a.\"body$text\" <> ALL (‹all but Formula $1›))) AND a.id > ‹$2›",
         ),
         (
             "SELECT id, body @@ plainto_tsquery('cat rat') AS found FROM articles ORDER BY 2",

@@ -193,7 +193,7 @@ impl Requests<'_> {
         let text =
             |row: Vec<Option<String>>| row.into_iter().collect::<Option<Vec<String>>>()?.try_into().ok();
         let there: Vec<[String; 4]> = rows.into_iter().filter_map(text).collect();
-        catalog.compare_places(&there);
+        catalog.compare_places(&there, &self.rewriting.not_set_anew());
         Ok(())
     }
 
