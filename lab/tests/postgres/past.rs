@@ -471,8 +471,12 @@ async fn a_part_that_is_attached_with_rows_is_noticed_and_one_without_is_no_doub
         let same = "SELECT count(DISTINCT \"n$ord\") FROM m WHERE id IN (1, 3)";
         assert_eq!(direct.query_one(same, &[]).await.unwrap().get::<_, i64>(0), 1, "{past}");
     }
-    // A dump of everything, of which nothing is set anew.
     proxy.kill();
+    restored_whole(&server, &direct).await;
+}
+
+/// A dump of everything, of which nothing is set anew.
+async fn restored_whole(server: &PrivatePostgres, direct: &tokio_postgres::Client) {
     let mut dump = server.command("pg_dump");
     dump.arg(server.uri("postgres"));
     let (ended, dumped, errors) = outputs(dump);
