@@ -476,7 +476,7 @@ async fn a_part_that_is_attached_with_rows_is_noticed_and_one_without_is_no_doub
 }
 
 /// A dump of everything, of which nothing is set anew.
-async fn restored_whole(server: &PrivatePostgres, direct: &tokio_postgres::Client) {
+async fn restored_whole(server: &PrivatePostgres, direct: &Client) {
     let mut dump = server.command("pg_dump");
     dump.arg(server.uri("postgres"));
     let (ended, dumped, errors) = outputs(dump);
