@@ -17,17 +17,15 @@ CREATE OR REPLACE VIEW arras.mope_new_part AS
             JOIN pg_catalog.pg_class r ON r.oid = p.relation AND r.relkind = 'p'
             JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation AND NOT i.inhdetachpending
         UNION SELECT part.column_id, part.relation, part.attribute, i.inhrelid, i.xmin::text FROM part
-            JOIN pg_catalog.pg_inherits i ON i.inhparent = part.part AND NOT i.inhdetachpending)
-    SELECT n.*, (SELECT c.relkind = 'p' OR NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND g.oid > c.reltoastrelid
-            AND g.tgname ~ ('^arras_order_' || to_hex(n.column_id) || '_(insert|change)(_|$)'))
-        FROM pg_catalog.pg_class c WHERE c.oid = n.part) AS made_as_part
-    -- Few: what is asked of each is asked behind this.
-    FROM (SELECT part.*, installed.as_now AS installed
-        FROM part CROSS JOIN (SELECT format('%s %s', a.attrelid::oid, a.xmin) AS as_now FROM pg_catalog.pg_attribute a
-            WHERE a.attrelid = 'arras.mope_part'::regclass AND a.attnum = 1 OFFSET 0) AS installed
-        WHERE NOT EXISTS (SELECT FROM arras.mope_part k WHERE (k.column_id, k.relation, k.attribute, k.part) =
-            (part.column_id, part.relation, part.attribute, part.part::regclass) AND (k.since = part.since OR k.installed <> installed.as_now))
-        OFFSET 0) AS n;
+            JOIN pg_catalog.pg_inherits i ON i.inhparent = part.part AND NOT i.inhdetachpending),
+    installed (as_now) AS (SELECT format('%s %s', a.attrelid::oid, a.xmin) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = 'arras.mope_part'::regclass AND a.attnum = 1)
+    SELECT part.column_id, part.relation, part.attribute, part.part, part.since, installed.as_now AS installed,
+        c.relkind = 'p' OR NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = part.part AND g.oid > c.reltoastrelid
+            AND g.tgname ~ ('^arras_order_' || to_hex(part.column_id) || '_(insert|change)(_|$)')) AS made_as_part
+    FROM part CROSS JOIN installed JOIN pg_catalog.pg_class c ON c.oid = part.part
+    WHERE NOT EXISTS (SELECT FROM arras.mope_part k WHERE (k.column_id, k.relation, k.attribute, k.part) =
+            (part.column_id, part.relation, part.attribute, part.part::regclass) AND (k.since = part.since OR k.installed <> installed.as_now));
 -- Those that are there.
 INSERT INTO arras.mope_part (column_id, relation, attribute, part, since, installed)
     SELECT n.column_id, n.relation, n.attribute, n.part, n.since, n.installed FROM arras.mope_new_part n ON CONFLICT DO NOTHING;

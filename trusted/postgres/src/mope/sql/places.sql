@@ -169,7 +169,7 @@ $$;
 -- Notes new parts that have no labels of another time: they were made as parts, or have none when they are looked at, which is behind their
 -- attachment, so that what comes is watched. What cannot be read is left. Was one noted that is no longer a reason to refuse its table?
 CREATE OR REPLACE FUNCTION arras.mope_look_at_parts() RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET row_security = off SET lock_timeout = '100ms' SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET row_security = off SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     new record;
     has_labels boolean;
