@@ -44,7 +44,7 @@ pub use error::SqlError;
 pub use listener::{Listener, SocketFile, socket_path};
 use mope::{
     Connections, Dial, Dialled, Duplex, Freshness, Question, Settings, Snapshot, Stored, failure,
-    hold_statement, is_holding, is_named_in, look_at_parts, not_known_there, set_anew, watch_older,
+    hold_statement, is_holding, is_named_in, not_known_there, set_anew, watch_older,
 };
 pub use named::{Naming, Prepared};
 pub use plan::{Action, Planned};

@@ -35,7 +35,7 @@ pub use heads::{Heads, Watched};
 pub use installation::{INSTALL_LOCK, InstallError, Protocol, forget, install, register, store_in};
 pub use installed::{Stored, lacking, lacking_in_places, not_trusted};
 pub use recent::Recent;
-pub(crate) use restored::{look_at_parts, not_known_there, set_anew};
+pub(crate) use restored::{not_known_there, set_anew};
 pub(crate) use statements::{hold_statement, is_holding, is_named_in};
 pub(crate) use strangers::of_table as stranger_of_table;
 pub use tables::{Reach, TreeTables};

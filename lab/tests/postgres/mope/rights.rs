@@ -153,6 +153,22 @@ async fn a_cast_gets_no_rights_of_the_proxys_role() {
     assert_eq!(gained(&direct).await, NOTHING);
 }
 
+/// Nor by a type of her session's own that is called as one of PostgreSQL's is, where a function that she may call goes on as its owner.
+#[tokio::test]
+async fn a_type_of_a_session_gets_no_rights_of_the_proxys_role() {
+    let world = World::new(Protocol::Mope).await;
+    let direct = world.application().await;
+    let mallory = mallory(&world.server).await;
+    let kinds = "CREATE TEMP TABLE hers (x bigint); CREATE FUNCTION pg_temp.noted(pg_catalog.text) RETURNS boolean LANGUAGE plpgsql AS \
+                 $$ BEGIN PERFORM public.note(); RETURN true; END $$; \
+                 CREATE DOMAIN pg_temp.text AS pg_catalog.text CHECK (pg_temp.noted(value))";
+    mallory.batch_execute(kinds).await.unwrap();
+    let column = world.column.number();
+    mallory.batch_execute(&format!("SELECT arras.mope_hold({column})")).await.unwrap();
+    mallory.batch_execute(&format!("SELECT arras.mope_forget_place({column}, 'hers', 'x')")).await.unwrap();
+    assert_eq!(gained(&direct).await, NOTHING);
+}
+
 /// Nor does the owner of the database, by what names mean in it.
 #[tokio::test]
 async fn a_search_path_gets_no_rights_of_the_proxys_role() {

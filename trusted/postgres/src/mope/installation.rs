@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 14] = [
+pub(super) const STEPS: [&str; 13] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
@@ -21,7 +21,6 @@ pub(super) const STEPS: [&str; 14] = [
     include_str!("sql/stored_labels.sql"),
     include_str!("sql/doubts.sql"),
     include_str!("sql/held_columns.sql"),
-    include_str!("sql/parts.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str = concat!(

@@ -178,6 +178,35 @@ pub async fn lacking_in_places(snapshot: &Snapshot, stored: &[Stored]) -> Result
 mod tests {
     use super::*;
 
+    /// A type's name that PostgreSQL looks for on the session's path may be that of a domain, whose conditions are code of whoever made it:
+    /// where no path is set, the types of variables are named with their schema, or by a word of SQL's own.
+    #[test]
+    fn no_type_is_looked_for_on_a_path_of_others() {
+        let of_sql = ["bigint", "bit", "boolean", "integer", "numeric", "record"];
+        let is_said = |kind: &str| {
+            of_sql.contains(&kind) || kind.starts_with("pg_catalog.") || kind.starts_with("arras.")
+        };
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
+        let mut looked_at = 0;
+        for made in FUNCTIONS.split("CREATE OR REPLACE FUNCTION arras.").skip(1) {
+            let mut parts = made.split("$$");
+            let (head, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            if head.contains("SET search_path") {
+                continue;
+            }
+            let declared = body.split_once("BEGIN").map_or("", |(declared, _)| declared);
+            let lines = declared.split(';').map(|line| line.trim().trim_start_matches("DECLARE").trim());
+            let variables = lines.filter_map(|line| line.split_once(' '));
+            let variables = variables.map(|(_, kind)| kind.trim().trim_start_matches("CONSTANT "));
+            for kind in variables.chain(body.split("::").skip(1)) {
+                let kind = kind.split(|letter| !is_word(letter)).next().unwrap_or_default();
+                looked_at += 1;
+                assert!(is_said(kind), "{kind} in {head}");
+            }
+        }
+        assert!(looked_at > 5, "{looked_at} types");
+    }
+
     #[test]
     fn every_function_of_the_script_is_looked_at() {
         let found = bodies(FUNCTIONS);

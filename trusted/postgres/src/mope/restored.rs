@@ -29,14 +29,6 @@ const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283923)
 const OF_TABLES: &str = " WHERE relation = ANY (ARRAY(SELECT c.oid FROM pg_catalog.pg_class c \
                          WHERE c.relname = ANY ($1::pg_catalog.text[]::pg_catalog.name[])))";
 
-/// Notes parts of tables that have no labels of another time. Was one a reason to refuse its table until now?
-///
-/// # Errors
-/// PostgreSQL's.
-pub(crate) async fn look_at_parts(client: &Client) -> Result<bool, Error> {
-    client.query_one("SELECT arras.mope_look_at_parts()", &[]).await?.try_get(0)
-}
-
 /// The places that are declared to store labels, and there, and not known to.
 ///
 /// # Errors

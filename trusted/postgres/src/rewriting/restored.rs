@@ -2,7 +2,7 @@
 
 use super::unset::{Failed, Told};
 use super::{Checking, Rewriting};
-use crate::{Stored, failure, look_at_parts, not_known_there, set_anew};
+use crate::{Stored, failure, not_known_there, set_anew};
 use arras_protocol::ChannelError;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,15 +43,13 @@ impl Rewriting {
                     Some(client) => client,
                     None => connections.open().await?,
                 };
-                if look_at_parts(&client).await.map_err(|error| failure(&error))? {
-                    self.changed();
-                }
                 let found = not_known_there(&client, &self.schema).await.map_err(|error| failure(&error))?;
                 standing = Some(client);
                 Ok::<_, ChannelError>(found)
             };
             let pause = match looked.await {
                 Ok(found) => {
+                    self.unset.keep(&found);
                     if found != seen {
                         self.changed();
                         seen.clone_from(&found);

@@ -1,5 +1,6 @@
 //! Why labels could not be set anew: once in the log, and in the errors of those who ask for their tables.
 
+use crate::Stored;
 use arras_protocol::ChannelError;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +28,12 @@ impl Unset {
             _ => None,
         });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reasons.collect();
+    }
+
+    /// What is well by now, or gone, has none.
+    pub(super) fn keep(&self, found: &[Stored]) {
+        let is_found = |place: &[String; 3]| found.iter().any(|stored| stored.place == *place);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|place, _| is_found(place));
     }
 
     pub(super) fn all(&self) -> BTreeMap<[String; 3], String> {
@@ -108,7 +115,11 @@ mod tests {
         unset.are(&[failed("a", "row 1"), lost]);
         let reasons: Vec<String> = unset.all().into_values().collect();
         assert_eq!(reasons, ["row 1"]);
-        unset.are(&[]);
-        assert!(unset.all().is_empty());
+        let column = [1; 8].into();
+        let stored = |place| Stored { column, protocol: crate::mope::Protocol::Mope, place };
+        unset.keep(&[stored(failed("a", "").place)]);
+        assert_eq!(unset.all().len(), 1);
+        unset.keep(&[stored(failed("b", "").place)]);
+        assert!(unset.all().is_empty(), "the table is gone, or well");
     }
 }

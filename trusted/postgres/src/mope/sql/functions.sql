@@ -127,7 +127,7 @@ CREATE OR REPLACE FUNCTION arras.mope_hold(VARIADIC column_ids bigint[]) RETURNS
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     id bigint;
-    held text := coalesce(pg_catalog.current_setting('arras.held', true), '');
+    held pg_catalog.text := coalesce(pg_catalog.current_setting('arras.held', true), '');
 BEGIN
     FOREACH id IN ARRAY column_ids LOOP
         PERFORM pg_catalog.pg_advisory_xact_lock_shared(arras.mope_lock(id));

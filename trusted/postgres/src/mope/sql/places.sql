@@ -135,9 +135,7 @@ DECLARE
 BEGIN
     SELECT p.watched INTO was_watched FROM arras.mope_place p
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
-    lost := EXISTS (SELECT FROM arras.mope_watching(column_id, relation) w WHERE w.enabled NOT IN (was_watched, 'A'))
-        OR EXISTS (SELECT FROM arras.mope_new_part n WHERE was_watched IS NOT NULL AND NOT n.made_as_part
-            AND (n.column_id, n.relation, n.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute));
+    lost := EXISTS (SELECT FROM arras.mope_watching(column_id, relation) w WHERE w.enabled NOT IN (was_watched, 'A'));
     -- In place of those that stay disabled others are made.
     PERFORM arras.mope_watch_always(column_id, relation);
     made := arras.mope_make_triggers(column_id, relation, 'OA', 'arras.held', suffix, ARRAY['insert', 'change'], ARRAY[
@@ -149,57 +147,8 @@ BEGIN
         INSERT INTO arras.mope_doubt (column_id, relation, attribute)
             VALUES (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
     END IF;
-    PERFORM arras.mope_know_parts(column_id, relation, attribute);
     UPDATE arras.mope_place p SET watched = watched_as, by_column = true
         WHERE (p.column_id, p.relation, p.attribute) = (mope_watch.column_id, mope_watch.relation, mope_watch.attribute);
-END $$;
-
--- Notes the parts of a place as they are.
-CREATE OR REPLACE FUNCTION arras.mope_know_parts(column_id bigint, relation regclass, attribute name) RETURNS void
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-    DELETE FROM arras.mope_part k USING arras.mope_new_part n
-        WHERE (n.column_id, n.relation, n.attribute) = (mope_know_parts.column_id, mope_know_parts.relation, mope_know_parts.attribute)
-        AND (k.column_id, k.relation, k.attribute, k.part) = (n.column_id, n.relation, n.attribute, n.part::regclass);
-    INSERT INTO arras.mope_part (column_id, relation, attribute, part, since, installed)
-        SELECT n.column_id, n.relation, n.attribute, n.part, n.since, n.installed FROM arras.mope_new_part n
-        WHERE (n.column_id, n.relation, n.attribute) = (mope_know_parts.column_id, mope_know_parts.relation, mope_know_parts.attribute)
-        ON CONFLICT DO NOTHING;
-$$;
-
--- Notes new parts that have no labels of another time: they were made as parts, or have none when they are looked at, which is behind their
--- attachment, so that what comes is watched. What cannot be read is left. Was one noted that is no longer a reason to refuse its table?
-CREATE OR REPLACE FUNCTION arras.mope_look_at_parts() RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET row_security = off SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    new record;
-    has_labels boolean;
-    told boolean := false;
-    as_now CONSTANT text := (SELECT format('%s %s', a.attrelid::oid, a.xmin) FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid = 'arras.mope_part'::regclass AND a.attnum = 1);
-BEGIN
-    -- Of a table that was restored itself the parts are what they are from now on.
-    IF EXISTS (SELECT FROM arras.mope_part k WHERE k.installed <> as_now) THEN
-        DELETE FROM arras.mope_part k WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = k.part);
-        UPDATE arras.mope_part k SET since = i.xmin::text, installed = as_now FROM pg_catalog.pg_inherits i
-            WHERE i.inhrelid = k.part AND k.installed <> as_now;
-    END IF;
-    FOR new IN SELECT n.* FROM arras.mope_new_part n LOOP
-        has_labels := false;
-        IF NOT new.made_as_part THEN
-            BEGIN
-                EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NOT NULL)',
-                    arras.trusted_table(new.part, 'ACCESS SHARE'), new.attribute) INTO has_labels;
-            EXCEPTION WHEN OTHERS THEN
-                has_labels := true;
-            END;
-        END IF;
-        CONTINUE WHEN has_labels;
-        INSERT INTO arras.mope_part AS k (column_id, relation, attribute, part, since, installed)
-            VALUES (new.column_id, new.relation, new.attribute, new.part, new.since, new.installed)
-            ON CONFLICT ON CONSTRAINT mope_part_pkey DO UPDATE SET since = excluded.since, installed = excluded.installed;
-        told := told OR NOT new.made_as_part;
-    END LOOP;
-    RETURN told;
 END $$;
 
 -- Makes them in a table that an older version has noted, under a lock of it.
