@@ -49,7 +49,7 @@ impl Rewriting {
             };
             let pause = match looked.await {
                 Ok(found) => {
-                    self.unset.keep(&found);
+                    self.unset.keep(|place| found.iter().any(|stored| stored.place == *place));
                     if found != seen {
                         self.changed();
                         seen.clone_from(&found);

@@ -1,6 +1,5 @@
 //! Why labels could not be set anew: once in the log, and in the errors of those who ask for their tables.
 
-use crate::Stored;
 use arras_protocol::ChannelError;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -31,8 +30,7 @@ impl Unset {
     }
 
     /// What is well by now, or gone, has none.
-    pub(super) fn keep(&self, found: &[Stored]) {
-        let is_found = |place: &[String; 3]| found.iter().any(|stored| stored.place == *place);
+    pub(super) fn keep(&self, is_found: impl Fn(&[String; 3]) -> bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|place, _| is_found(place));
     }
 
@@ -115,11 +113,9 @@ mod tests {
         unset.are(&[failed("a", "row 1"), lost]);
         let reasons: Vec<String> = unset.all().into_values().collect();
         assert_eq!(reasons, ["row 1"]);
-        let column = [1; 8].into();
-        let stored = |place| Stored { column, protocol: crate::mope::Protocol::Mope, place };
-        unset.keep(&[stored(failed("a", "").place)]);
+        unset.keep(|place| place[1] == "a");
         assert_eq!(unset.all().len(), 1);
-        unset.keep(&[stored(failed("b", "").place)]);
+        unset.keep(|place| place[1] == "b");
         assert!(unset.all().is_empty(), "the table is gone, or well");
     }
 }
