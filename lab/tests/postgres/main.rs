@@ -7,6 +7,8 @@ mod bound;
 mod canaries;
 mod canary;
 mod casts;
+#[path = "../processes/certified.rs"]
+mod certified;
 mod computed;
 mod copied;
 mod demo;

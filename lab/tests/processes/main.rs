@@ -10,6 +10,7 @@ mod apply;
 mod auditor;
 mod canaries;
 mod canary;
+mod certified;
 mod crash;
 mod crowd;
 mod damage;

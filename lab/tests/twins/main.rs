@@ -4,6 +4,8 @@
 //! `cargo build -p arras-proxy -p arras-server` makes the executables.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../processes/certified.rs"]
+mod certified;
 mod counters;
 #[path = "../processes/forwarder.rs"]
 #[allow(dead_code, reason = "shared with the tests of the processes")]

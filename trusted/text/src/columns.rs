@@ -118,30 +118,27 @@ impl fmt::Debug for Column {
     }
 }
 
-impl From<TsQueryError> for QueryFault {
-    fn from(error: TsQueryError) -> Self {
-        let said = error.to_string();
-        Self(match error {
-            TsQueryError::Syntax(_) => WordsError::Syntax(said),
-            TsQueryError::TooLong(_)
-            | TsQueryError::TooManyParts
-            | TsQueryError::TooDeep
-            | TsQueryError::Unsupported(_) => WordsError::Unsupported(said),
-        })
+/// Why a query cannot be asked.
+fn unreadable(error: TsQueryError) -> WordsError {
+    let said = error.to_string();
+    match error {
+        TsQueryError::Syntax(_) => WordsError::Syntax(said),
+        TsQueryError::TooLong(_)
+        | TsQueryError::TooManyParts
+        | TsQueryError::TooDeep
+        | TsQueryError::Unsupported(_) => WordsError::Unsupported(said),
     }
 }
 
-/// A query that cannot be asked.
-struct QueryFault(WordsError);
-
 /// What a query asks for; none if it finds nothing.
-fn condition(query: &str, written: WordQuery, language: Language) -> Result<Option<Condition>, QueryFault> {
-    Ok(match written {
+fn condition(query: &str, written: WordQuery, language: Language) -> Result<Option<Condition>, WordsError> {
+    let read = match written {
         WordQuery::Formula => tsquery::formula(query, language),
         WordQuery::All => tsquery::all(query, language),
         WordQuery::Phrase => tsquery::phrase(query, language),
         WordQuery::Web => tsquery::web(query, language),
-    }?)
+    };
+    read.map_err(unreadable)
 }
 
 /// Whether a text without any word meets a condition.
@@ -225,7 +222,7 @@ impl WordStore for Column {
 
     fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>> {
         Box::pin(async move {
-            let asked = condition(query, written, self.0.language).map_err(|fault| fault.0)?;
+            let asked = condition(query, written, self.0.language)?;
             let asked = match (asked, which) {
                 (Some(asked), Which::Found) => Some(asked),
                 (Some(asked), Which::Others) => Some(Condition::Not(Box::new(asked))),
@@ -246,7 +243,7 @@ impl WordStore for Column {
     }
 
     fn finds_nothing_said(&self, query: &str, written: WordQuery) -> Result<bool, WordsError> {
-        let asked = condition(query, written, self.0.language).map_err(|fault| fault.0)?;
+        let asked = condition(query, written, self.0.language)?;
         Ok(asked.is_some_and(|asked| holds_of_nothing(&asked)))
     }
 
