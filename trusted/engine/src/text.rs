@@ -51,6 +51,25 @@ const ACKNOWLEDGED: &[u8] = b"text revision";
 const ISSUED: &[u8] = b"text revisions issued";
 /// More changes than one start makes.
 const PER_START: u64 = 1 << 32;
+
+/// Where the revisions of a start begin: its changes bring greater ones than those of earlier starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RevisionsOfStart {
+    /// Numbers below are of this start and of earlier ones: recorded durably before the first change.
+    pub issued: u64,
+    /// What is expected of the service from then on, as [`TextService::expect`] takes it.
+    pub first: u128,
+}
+
+impl RevisionsOfStart {
+    /// Of what is recorded: the revision that the service has acknowledged last, and the numbers that earlier starts may have used.
+    /// `issuer` is random; it tells this start from one of a proxy on a copy of the record.
+    #[must_use]
+    pub fn behind(acknowledged: u128, issued: u64, issuer: u64) -> Self {
+        let next = issued.max((acknowledged >> 64) as u64).saturating_add(PER_START);
+        Self { issued: next, first: u128::from(next - PER_START) << 64 | u128::from(issuer) }
+    }
+}
 /// Between two attempts to have entries of dropped indexes removed.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -168,13 +187,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(service) = &self.settings.text else { return Ok(()) };
         let mut acknowledged: u128 = self.local.get(STATE, ACKNOWLEDGED)?.unwrap_or(0);
         let issued: u64 = self.local.get(STATE, ISSUED)?.unwrap_or(0);
-        let next = issued.max((acknowledged >> 64) as u64).saturating_add(PER_START);
-        self.local.apply(&[self.local.set(STATE, ISSUED, &next)], Durability::Durable)?;
+        let issuer = self.settings.random.rng().next_u64();
+        let start = RevisionsOfStart::behind(acknowledged, issued, issuer);
+        self.local.apply(&[self.local.set(STATE, ISSUED, &start.issued)], Durability::Durable)?;
         if self.settings.mutations.has(Mutation::TextSetbackNotNoticed) {
             acknowledged = 0;
         }
-        let issuer = self.settings.random.rng().next_u64();
-        service.expect(acknowledged, u128::from(next - PER_START) << 64 | u128::from(issuer));
+        service.expect(acknowledged, start.first);
         Ok(())
     }
 
@@ -323,5 +342,27 @@ pub(super) async fn sweep<S: Storage, C: ServerChannel>(
         } else if wanted.recv().await.is_none() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_of_a_start_are_greater_than_all_before() {
+        let first = RevisionsOfStart::behind(0, 0, 7);
+        assert_eq!(first.first, 7, "the first start begins at number 0");
+        // Its last change may have been acknowledged, or not recorded as such.
+        let last = u128::from(first.issued - 1) << 64 | 7;
+        for acknowledged in [0, last] {
+            let second = RevisionsOfStart::behind(acknowledged, first.issued, 9);
+            assert!(second.first > last);
+            assert!(second.issued > first.issued);
+        }
+        // The record of numbers is older than what the service has acknowledged.
+        let later = u128::from(u64::from(u32::MAX) << 20) << 64 | 7;
+        assert!(RevisionsOfStart::behind(later, first.issued, 3).first >> 64 >= later >> 64);
+        assert_ne!(RevisionsOfStart::behind(last, 0, 1).first, RevisionsOfStart::behind(last, 0, 2).first);
     }
 }

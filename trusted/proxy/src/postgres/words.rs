@@ -3,6 +3,7 @@
 use super::Postgres;
 use crate::cli::Failure;
 use crate::configuration::Search;
+use arras_engine::text::RevisionsOfStart;
 use arras_postgres::Schema;
 use arras_postgres::words::{ColumnWords, Pauses, Registered, Swept, TextPlace, WordTables};
 use arras_service::columns::Columns as Keys;
@@ -17,8 +18,6 @@ use std::time::Duration;
 
 /// Name of the record in the folder of heads.
 const RECORD: &str = "words.json";
-/// More changes than one start makes.
-const PER_START: u64 = 1 << 32;
 /// Between two looks what there is to be noted, and whether a column is to be swept.
 const EVERY: Duration = Duration::from_secs(1);
 /// Between two attempts at what failed.
@@ -93,11 +92,10 @@ impl Words {
         let mut record = Record::load(&path).map_err(failed)?.unwrap_or_default();
         let columns = Arc::new(Columns::new(crate::text::host(search)?));
         let acknowledged = record.acknowledged();
-        let next = record.issued.max((acknowledged >> 64) as u64).saturating_add(PER_START);
-        record.issued = next;
+        let start = RevisionsOfStart::behind(acknowledged, record.issued, rand::rng().next_u64());
+        record.issued = start.issued;
         record.save(&path).map_err(failed)?;
-        let issuer = rand::rng().next_u64();
-        columns.expect(acknowledged, u128::from(next - PER_START) << 64 | u128::from(issuer));
+        columns.expect(acknowledged, start.first);
         let mut by_id = BTreeMap::new();
         for ((in_schema, table), declared) in &schema.tables {
             for (column, encryption) in declared {
