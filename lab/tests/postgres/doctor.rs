@@ -209,6 +209,38 @@ async fn a_foreign_table_is_looked_at() {
     assert!(well && said.contains("2 rows open"), "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_a_declared_table_are_looked_at_with_the_whole_and_no_other_table_is_passed_over() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", STAFF);
+    let client = connect(&proxy.uri("postgres")).await;
+    client
+        .batch_execute("CREATE TABLE pay (id int, salary int, grade int) PARTITION BY LIST (id)")
+        .await
+        .unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let parts = "CREATE SCHEMA kept; CREATE TABLE pay_1 PARTITION OF pay FOR VALUES IN (1); \
+                 CREATE TABLE pay_2 PARTITION OF pay FOR VALUES IN (2) PARTITION BY LIST (id); \
+                 CREATE TABLE kept.pay_2 PARTITION OF pay_2 FOR VALUES IN (2)";
+    direct.batch_execute(parts).await.unwrap();
+    client.batch_execute("INSERT INTO pay VALUES (1, 10, 5), (2, 20, 6), (2, 30, 7)").await.unwrap();
+    let doctor = || tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
+    let (well, said) = doctor();
+    assert!(well && said.contains("table public.pay: 3 rows open"), "{said}");
+    // A detached part is a table like others, which is not declared.
+    direct.batch_execute("ALTER TABLE pay DETACH PARTITION pay_1").await.unwrap();
+    let (well, said) = doctor();
+    assert!(
+        !well && said.contains("column public.pay_1.salary is encrypted") && !said.contains("pay_2"),
+        "{said}"
+    );
+    direct.batch_execute("ALTER TABLE pay ATTACH PARTITION pay_1 FOR VALUES IN (1)").await.unwrap();
+    let damaged = "UPDATE kept.pay_2 SET salary = (SELECT grade FROM pay_1) WHERE id = 2";
+    direct.batch_execute(damaged).await.unwrap();
+    let (well, said) = doctor();
+    assert!(!well && said.contains("public.pay.salary") && said.contains("does not open"), "{said}");
+}
+
 /// Waits until nobody else is connected: a database that is in use is no template.
 async fn until_alone(admin: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'";

@@ -173,9 +173,9 @@ impl Catalog {
         self.misfits.keys().any(|(_, name)| folded.contains(&name.to_lowercase()))
     }
 
-    /// What is wrong with tables.
-    pub fn misfits(&self) -> impl Iterator<Item = &SqlError> {
-        self.misfits.values()
+    /// What is wrong with tables and views, by schema and name.
+    pub fn misfits(&self) -> impl Iterator<Item = (&(String, String), &SqlError)> {
+        self.misfits.iter()
     }
 
     /// The catalogue where the database has views of its own without terms.

@@ -290,7 +290,7 @@ mod tests {
                       d = { id = \"0000000000000002\", type = \"text\" }";
         let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind, "", ""].map(str::to_owned);
         let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row));
-        let misfit = catalog.misfits().next().cloned();
+        let misfit = catalog.misfits().next().map(|(_, error)| error.clone());
         misfit.map_or(Ok(catalog), Err)
     }
 
@@ -325,7 +325,7 @@ mod tests {
         ];
         let rows = rows.map(|row| row.map(str::to_owned));
         let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), rows);
-        let codes: Vec<&str> = catalog.misfits().map(|error| error.sqlstate).collect();
+        let codes: Vec<&str> = catalog.misfits().map(|(_, error)| error.sqlstate).collect();
         assert_eq!(codes, ["0A000"], "of_c");
         for name in ["of_c", "of_term", "of_rows", "of_view", "of_of_view"] {
             assert!(catalog.is_view(None, name) && catalog.sensitive().holds(name), "{name}");
