@@ -227,6 +227,8 @@ async fn parts_of_a_declared_table_are_looked_at_with_the_whole_and_no_other_tab
     let doctor = || tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
     let (well, said) = doctor();
     assert!(well && said.contains("table public.pay: 3 rows open"), "{said}");
+    let named = client.simple_query("SELECT salary FROM pay_1").await.unwrap_err();
+    assert_eq!(named.code().unwrap().code(), "42P16", "{named}");
     // A detached part is a table like others, which is not declared.
     direct.batch_execute("ALTER TABLE pay DETACH PARTITION pay_1").await.unwrap();
     let (well, said) = doctor();
