@@ -51,6 +51,8 @@ const ACKNOWLEDGED: &[u8] = b"text revision";
 const ISSUED: &[u8] = b"text revisions issued";
 /// More changes than one start makes.
 const PER_START: u64 = 1 << 32;
+/// Between two attempts to have entries of dropped indexes removed.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Where the revisions of a start begin: its changes bring greater ones than those of earlier starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +72,6 @@ impl RevisionsOfStart {
         Self { issued: next, first: u128::from(next - PER_START) << 64 | u128::from(issuer) }
     }
 }
-/// Between two attempts to have entries of dropped indexes removed.
-const PAUSE: Duration = Duration::from_secs(5);
 
 /// What a text index is called at the service.
 pub type TextIndexId = [u8; 8];
