@@ -1,7 +1,7 @@
 //! What encryption costs an application of PostgreSQL: real processes, PostgreSQL's own settings, its commits on the disk.
 //!
 //! TPC-C and single insertions run through two proxies in front of one PostgreSQL, one with the sensitive columns declared and one
-//! with none; and `pgbench -S` runs directly and through a proxy, by TCP and by sockets. Loads that are compared run in turns, a few rounds, and
+//! with none; and `pgbench -S` runs directly and through a proxy, by TCP, by sockets, and by a socket to the proxy and TCP behind it. Loads that are compared run in turns, a few rounds, and
 //! the median counts. TPC-C's tables are analysed before it begins, as those of a database in use are. How much of an encrypted
 //! load goes into rewriting stored encodings (the paper's section VIII, its figure 13) is what PostgreSQL itself says of the
 //! function that does it.
@@ -309,7 +309,8 @@ fn selects(to: &Destination, database: &str, time: Duration) -> Result<f64, Post
     rate.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))
 }
 
-/// `pgbench -S` directly and through a proxy, both reached by TCP, then both by sockets.
+/// `pgbench -S` directly and through a proxy, both reached by TCP; then with the proxy beside its client, which reaches it by
+/// a socket, and PostgreSQL by TCP as before; then all by sockets.
 async fn pgbench(
     bench: &PostgresBench,
     server: &PrivatePostgres,
@@ -336,10 +337,22 @@ async fn pgbench(
     drop(proxy);
     let socket =
         |folder: &Path, port: &str| Destination { host: folder.display().to_string(), port: port.to_owned() };
-    let direct = socket(server.socket_folder(), &port);
     let folder = tempfile::tempdir()
         .map_err(|source| ServiceError::Process { what: "a temporary directory".into(), source })?;
     let place = format!("{}:{port}", folder.path().display());
+    let beside = Proxy::start_at(&bench.directory, (&place, &server.uri("selected")), "selected", INSERTED)?;
+    figures.extend(compared(
+        [loopback(&port), socket(folder.path(), &port)],
+        [
+            "pgbench -S, prepared, direct, again",
+            "pgbench -S, prepared, through the proxy beside its client",
+            "pgbench -S, through the proxy beside its client against direct",
+        ],
+        bench,
+        tell,
+    )?);
+    drop(beside);
+    let direct = socket(server.socket_folder(), &port);
     let upstream = format!("host={} port={port} user=postgres dbname=selected", direct.host);
     let _proxy = Proxy::start_at(&bench.directory, (&place, &upstream), "selected", INSERTED)?;
     figures.extend(compared(
