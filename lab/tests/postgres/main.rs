@@ -6,6 +6,7 @@ mod bound;
 #[path = "../processes/canaries.rs"]
 mod canaries;
 mod canary;
+mod cancelled;
 mod casts;
 #[path = "../processes/certified.rs"]
 mod certified;

@@ -12,13 +12,15 @@ pub struct SqlError {
     /// One line.
     pub message: String,
     /// Why, if that takes another line.
-    pub detail: Option<String>,
+    pub detail: Option<Box<str>>,
     /// What to write or do instead.
     pub hint: Option<Box<str>>,
     /// Where in the client's text: characters from 1.
     pub position: Option<usize>,
     /// In the course of what: a row of `COPY`.
     pub context: Option<Box<str>>,
+    /// The database has failed the transaction by it already.
+    pub has_failed: bool,
 }
 
 /// PostgreSQL's codes that the rewriting answers with.
@@ -77,6 +79,12 @@ pub mod sqlstate {
     pub const INSUFFICIENT_RESOURCES: &str = "53000";
     /// The database cannot be reached.
     pub const CONNECTION_FAILURE: &str = "08006";
+    /// Another transaction waits for this one, and this one for it.
+    pub const DEADLOCK_DETECTED: &str = "40P01";
+    /// Others have locked it.
+    pub const LOCK_NOT_AVAILABLE: &str = "55P03";
+    /// The transaction has failed, and waits for its end.
+    pub const IN_FAILED_TRANSACTION: &str = "25P02";
     /// Ended from outside.
     pub const QUERY_CANCELED: &str = "57014";
     /// The proxy failed.
@@ -87,13 +95,14 @@ impl SqlError {
     /// An error with a message only.
     #[must_use]
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        Self { sqlstate, message: message.into(), detail: None, hint: None, position: None, context: None }
+        let (detail, hint, position, context, has_failed) = (None, None, None, None, false);
+        Self { sqlstate, message: message.into(), detail, hint, position, context, has_failed }
     }
 
     /// The error with a detail.
     #[must_use]
     pub fn detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self { detail: Some(detail.into().into()), ..self }
     }
 
     /// The error in the course of something, if it is not in another's already.

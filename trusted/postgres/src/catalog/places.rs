@@ -116,7 +116,7 @@ mod tests {
         let why = BTreeMap::from([(["public", "t", "c$ord"].map(str::to_owned), "row 7".to_owned())]);
         told.compare_places(&[place("t", ""), place("u", "")], &why);
         let detail = |table| told.misfit(table).unwrap().detail.clone();
-        assert_eq!(detail("t").unwrap(), "The labels could not be set anew: row 7");
+        assert_eq!(&*detail("t").unwrap(), "The labels could not be set anew: row 7");
         assert_eq!(detail("u"), None);
     }
 }

@@ -159,7 +159,8 @@ impl Reading {
             Self::Plain => out.extend_from_slice(frame),
             Self::Query(query) => return query.reply(kind, frame, opening, out),
             Self::Refused(error) => match kind {
-                b'E' if is_marked(frame) => replies::error(out, error, Severity::Error),
+                // In a transaction that has failed by it the database says of what comes behind that it has.
+                b'E' if error.has_failed || is_marked(frame) => replies::error(out, error, Severity::Error),
                 _ => out.extend_from_slice(frame),
             },
             Self::Statement(statement) => match kind {

@@ -1,9 +1,10 @@
 //! What the proxy asks the database itself.
 
 use super::{error_fields, hidden, malformed, text_row};
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::rewriting::Rewriting;
 use crate::room::Share;
+use crate::session::answers::is_fatal;
 use tokio::sync::oneshot;
 
 /// Bytes of rows whose room is taken at a time.
@@ -37,6 +38,40 @@ pub(in crate::session) struct Exchange {
     /// The client is told of a failure by the database's words.
     tells: bool,
     done: oneshot::Sender<Result<Answer, SqlError>>,
+}
+
+/// What comes upon a session from outside, or of its transaction: a statement of the client's in the place of the proxy's own would
+/// have failed by the same.
+const OF_THE_SESSION: [&str; 10] = [
+    sqlstate::QUERY_CANCELED,
+    sqlstate::LOCK_NOT_AVAILABLE,
+    sqlstate::IN_FAILED_TRANSACTION,
+    sqlstate::SERIALIZATION_FAILURE,
+    sqlstate::DEADLOCK_DETECTED,
+    sqlstate::INSUFFICIENT_RESOURCES,
+    "53100",
+    "53200",
+    "53300",
+    "53400",
+];
+
+/// What a client is told of an error of what the proxy asked.
+fn failure(frame: &[u8]) -> SqlError {
+    let fields = error_fields(frame).unwrap_or_default();
+    let text = |wanted: u8| {
+        let (_, text) = fields.iter().find(|(kind, _)| *kind == wanted)?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    };
+    let (code, message) = (text(b'C').unwrap_or_default(), text(b'M').unwrap_or_default());
+    let error = match OF_THE_SESSION.into_iter().find(|known| *known == code) {
+        Some(known) => {
+            SqlError { detail: text(b'D').map(String::into_boxed_str), ..SqlError::new(known, message) }
+        }
+        None => {
+            SqlError::new(sqlstate::INTERNAL_ERROR, format!("the proxy cannot ask the database: {message}"))
+        }
+    };
+    SqlError { has_failed: true, ..error }
 }
 
 impl Exchange {
@@ -82,15 +117,9 @@ impl Exchange {
                 }
             }
             b'E' => {
-                let text = |wanted: u8| {
-                    let fields = error_fields(frame)?;
-                    let (_, text) = fields.into_iter().find(|(kind, _)| *kind == wanted)?;
-                    Some(String::from_utf8_lossy(text).into_owned())
-                };
-                let message = text(b'M').unwrap_or_default();
-                let error = SqlError::new("XX000", format!("the proxy cannot ask the database: {message}"));
-                self.failed.get_or_insert(error);
-                if self.tells {
+                self.failed.get_or_insert(failure(frame));
+                // One that ends the session is not told by another.
+                if self.tells || is_fatal(frame) {
                     hidden(kind, frame, out);
                 }
             }

@@ -123,7 +123,13 @@ impl Requests<'_> {
             if let Some(known) = self.known() {
                 return Ok(known);
             }
-            self.read_catalog().await?;
+            match self.read_catalog().await {
+                // In a transaction that has failed nothing is read; what ends it is told by what was known.
+                Err(error) if error.sqlstate == sqlstate::IN_FAILED_TRANSACTION && self.catalog.is_some() => {
+                    break;
+                }
+                read => read?,
+            }
             if self.catalog.as_ref().is_some_and(|known| self.behind(known).is_empty()) {
                 break;
             }
@@ -148,10 +154,23 @@ impl Requests<'_> {
         ((is_of_now && !is_stale) || !can_ask).then(|| self.in_doubt(known))
     }
 
+    /// Reads the tables; what was to be read of them still is, if that fails.
     async fn read_catalog(&mut self) -> Result<(), SqlError> {
+        let sent = std::mem::take(&mut self.changes.sent);
+        let unseen = std::mem::take(&mut self.changes.unseen);
+        let was_changed = self.shared.state().changed_tables;
+        let read = self.ask_catalog().await;
+        if read.is_err() {
+            self.changes.sent |= sent;
+            self.changes.unseen.extend(unseen);
+            self.shared.state().changed_tables |= was_changed;
+        }
+        read
+    }
+
+    async fn ask_catalog(&mut self) -> Result<(), SqlError> {
         let asked = self.rewriting.changes();
         let is_outside = self.shared.state().is_outside();
-        (self.changes.sent, self.changes.unseen) = (false, Tables::default());
         let mut rows = self.ask(&format!("SHOW default_transaction_isolation; {COLUMNS}")).await?;
         if let [Some(level)] = rows.first().map(Vec::as_slice).unwrap_or_default() {
             self.sees_the_past |= !level.starts_with("read ");
@@ -330,10 +349,16 @@ impl Requests<'_> {
         }
     }
 
-    /// Asks the database something of the proxy's own.
+    /// Asks the database something of the proxy's own. Tables that had changed before are still to be read, if that fails.
     async fn ask(&mut self, statement: &str) -> Result<Rows, SqlError> {
+        let was_changed = std::mem::take(&mut self.shared.state().changed_tables);
+        let answer = self.answer(statement).await;
+        self.shared.state().changed_tables |= was_changed && answer.is_err();
+        answer
+    }
+
+    async fn answer(&mut self, statement: &str) -> Result<Rows, SqlError> {
         let (exchange, answered) = Exchange::new(false);
-        self.shared.state().changed_tables = false;
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
