@@ -278,6 +278,25 @@ async fn nothing_is_stored_in_plaintext_in_a_part_of_a_table_without_terms() {
     assert!(well && said.contains("table public.notes: 3 rows open"), "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_encrypted_columns_are_not_looked_at() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(&format!("{CREATE}; INSERT INTO people (id, salary) VALUES (1, 10)")).await.unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let views = "CREATE VIEW shown AS SELECT * FROM people; CREATE VIEW of_shown AS SELECT salary, \"salary$ord\" FROM shown; \
+                 CREATE MATERIALIZED VIEW kept AS SELECT salary, \"salary$eq\" FROM people";
+    direct.batch_execute(views).await.unwrap();
+    let doctor = || tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
+    let (well, said) = doctor();
+    assert!(well && said.contains("table public.people: 1 rows open"), "{said}");
+    // What is made of a view is a table.
+    direct.batch_execute("CREATE TABLE copied AS SELECT * FROM kept").await.unwrap();
+    let (well, said) = doctor();
+    assert!(!well && said.contains("column public.copied.salary is encrypted"), "{said}");
+}
+
 /// Waits until nobody else is connected: a database that is in use is no template.
 async fn until_alone(admin: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'";

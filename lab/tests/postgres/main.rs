@@ -41,6 +41,7 @@ mod orders;
 mod ordinary;
 mod outages;
 mod pair;
+mod parts;
 mod past;
 mod private;
 #[path = "../processes/process.rs"]

@@ -22,6 +22,7 @@ pub use order::Order;
 pub use origin::{Origin, StatementDigest};
 pub(crate) use places::{ASK_PLACES, declared_places, not_known};
 pub use reading::COLUMNS;
+pub(crate) use reading::is_part;
 
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
@@ -49,6 +50,8 @@ pub struct Catalog {
     tables: BTreeMap<(String, String), Arc<Table>>,
     /// Parts of declared tables that are not declared themselves, by schema and name; they are among the misfits.
     parts: BTreeSet<(String, String)>,
+    /// Has a declared table such parts, or is it partitioned?
+    has_parts: bool,
     /// Tables that are not laid out as they should be, by schema and name, and what is wrong: statements that may name one are
     /// refused.
     misfits: BTreeMap<(String, String), SqlError>,
@@ -175,9 +178,29 @@ impl Catalog {
         self.misfits.keys().any(|(_, name)| folded.contains(&name.to_lowercase()))
     }
 
-    /// What is wrong with tables and views, but for parts of declared tables: what their wholes show is theirs.
+    /// May a relation that is not declared be a part of a declared table?
+    pub(crate) fn has_parts(&self) -> bool {
+        self.has_parts
+    }
+
+    /// Is a relation known as a part of a declared table?
+    pub(crate) fn knows_part(&self, relation: &(String, String)) -> bool {
+        self.parts.contains(relation)
+    }
+
+    /// Is a relation declared, of whatever schema if none is written?
+    pub(crate) fn declares_in(&self, schema: Option<&str>, name: &str) -> bool {
+        match schema {
+            None => self.declares(name),
+            Some(schema) => self.schema.tables.contains_key(&(schema.to_owned(), name.to_owned())),
+        }
+    }
+
+    /// What is wrong with tables, but for parts of declared ones: what their wholes show is theirs.
     pub fn misfits(&self) -> impl Iterator<Item = &SqlError> {
-        self.misfits.iter().filter(|(table, _)| !self.parts.contains(*table)).map(|(_, error)| error)
+        let is_looked_at =
+            |table: &(String, String)| !self.parts.contains(table) && !self.views.contains(table);
+        self.misfits.iter().filter(move |(table, _)| is_looked_at(table)).map(|(_, error)| error)
     }
 
     /// The catalogue where the database has views of its own without terms.

@@ -23,6 +23,7 @@ mod insert_listed;
 mod insert_rows;
 mod layout;
 mod matched;
+mod means;
 mod meant;
 mod mention;
 mod naming;
@@ -41,8 +42,10 @@ mod upsert;
 mod views;
 mod write;
 
+pub(crate) use means::{Means, may_mean, means};
 pub(crate) use mention::Sensitive;
 pub(crate) use naming::may_be_in as may_name;
+pub(crate) use relations::Relation;
 
 use crate::catalog::{Catalog, Tables};
 use crate::error::{SqlError, sqlstate};
@@ -77,7 +80,7 @@ pub(crate) fn unknown_relations(text: &str, catalog: &Catalog, is_read: bool) ->
 /// Quickly: may a text name one?
 pub(crate) fn may_name_unknown(text: &str, catalog: &Catalog) -> bool {
     let is_known = |name: &str| catalog.knows_name(name) || name.starts_with("pg_");
-    !catalog.sensitive().is_empty() && relations::may_name_unknown(text, is_known)
+    !catalog.sensitive().is_empty() && relations::may_name_unknown(text, |_, name| is_known(name))
 }
 
 /// Whether a text is read into tokens; else it goes on as it is.

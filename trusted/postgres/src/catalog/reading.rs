@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there, checks of columns, and places of labels.
 /// Before them, of no schema and table, the functions that take a row: `t.f` may be one of them. A row without a column says what a
 /// view reads: behind schema and view the schema, name and column of a table that may be encrypted, or of another view; no column of
-/// a table means whole rows. A row without column and type says of a part of a partitioned table, by the last two texts, which table it
-/// is directly a part of.
+/// a table means whole rows. A row without column and type says of a part of a partitioned table, and of one that inherits, by the last two texts,
+/// which table it is directly a part of; without these, that the table is partitioned.
 pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, generated FROM (SELECT '' AS in_schema, \
     '' AS in_table, p.proname::pg_catalog.text AS name, '' AS kind, '' AS sealed, '' AS generated, 0 AS place \
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[0] \
@@ -54,7 +54,9 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
     whole.relname::pg_catalog.text, 0 \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid JOIN pg_catalog.pg_class whole ON whole.oid = i.inhparent \
-    JOIN pg_catalog.pg_namespace m ON m.oid = whole.relnamespace WHERE c.relispartition AND c.relkind IN ('r', 'p', 'f') \
+    JOIN pg_catalog.pg_namespace m ON m.oid = whole.relnamespace WHERE c.relkind IN ('r', 'p', 'f') \
+    UNION ALL SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, '', '', '', '', 0 \
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'p' \
     ) AS columns ORDER BY in_schema, in_table, place";
 
 /// Where what is declared is written down for the catalogue's views.
@@ -90,14 +92,21 @@ impl Catalog {
     pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
         let mut of_rows = BTreeSet::new();
-        let (mut reads, mut of_defaults, mut parents) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut reads, mut of_defaults) = (Vec::new(), Vec::new());
+        let (mut parents, mut is_parted) = (Parents::new(), false);
+        let declared = Arc::clone(&schema);
+        let schema_has = |table: &(String, String)| declared.tables.contains_key(table);
         for [schema, table, name, kind, default, generated] in rows {
             if table.is_empty() {
                 of_rows.insert(name);
                 continue;
             }
             if kind.is_empty() && name.is_empty() {
-                parents.insert((schema, table), (default, generated));
+                let of = (schema, table);
+                match generated.is_empty() {
+                    true => is_parted |= schema_has(&of),
+                    false => parents.entry(of).or_default().push((default, generated)),
+                }
                 continue;
             }
             if kind.is_empty() {
@@ -113,7 +122,8 @@ impl Catalog {
         }
         let (mut found, mut misfits) = (Vec::with_capacity(tables.len()), BTreeMap::new());
         let (mut shown, mut keeps_checks, mut keeps_places) = (false, false, false);
-        let views = views_of(&schema, &reads);
+        let parts = parts_of_declared(&schema, &parents);
+        let views = views_of(&schema, &parts, &reads);
         for ((in_schema, name), columns) in tables {
             if (in_schema.as_str(), name.as_str()) == SHOWN {
                 shown = true;
@@ -136,45 +146,52 @@ impl Catalog {
                 }
             }
         }
-        let parts = parts_of_declared(&schema, &parents);
         found.retain(|table| !parts.contains_key(&(table.schema.clone(), table.name.clone())));
-        let named = parts.keys().cloned().collect();
-        misfits.extend(parts);
+        let named: BTreeSet<_> = parts.keys().cloned().collect();
+        let has_parts = is_parted || !named.is_empty();
+        misfits.extend(parts.iter().map(|(part, whole)| (part.clone(), is_part(part, whole))));
         let filled = filled_by_default(&found, of_defaults, &reads);
-        Self { shown, parts: named, keeps_checks, keeps_places, of_rows, ..Self::new(schema, found) }
-            .with_misfits(misfits)
-            .with_views_of(views)
-            .with_filled(filled)
+        Self {
+            shown,
+            parts: named,
+            has_parts,
+            keeps_checks,
+            keeps_places,
+            of_rows,
+            ..Self::new(schema, found)
+        }
+        .with_misfits(misfits)
+        .with_views_of(views)
+        .with_filled(filled)
     }
 }
 
-/// Tables above a part, at most, among which a declared one is looked for.
-const LEVELS_MAX: usize = 100;
+/// Tables, by schema and name, and those which each is directly a part of.
+type Parents = BTreeMap<(String, String), Vec<(String, String)>>;
 
-/// The parts, of any depth, of declared tables that are not declared themselves, and what a statement that names one is told: what it
-/// stores there is encrypted as in the whole table, which is not known of a part.
-fn parts_of_declared(
-    schema: &Schema,
-    parents: &BTreeMap<(String, String), (String, String)>,
-) -> BTreeMap<(String, String), SqlError> {
+/// The parts, of any depth, of declared tables that are not declared themselves, each with such a table.
+fn parts_of_declared(schema: &Schema, parents: &Parents) -> BTreeMap<(String, String), (String, String)> {
     let whole_of = |part: &(String, String)| {
-        let mut above = std::iter::successors(parents.get(part), |table| parents.get(*table));
-        // Of one with so many above it, as a server could tell of a circle, it is taken for granted.
-        above
-            .by_ref()
-            .take(LEVELS_MAX)
-            .find(|table| schema.tables.contains_key(*table))
-            .or_else(|| above.next())
+        let (mut above, mut known) = (vec![part], BTreeSet::new());
+        while let Some(table) = above.pop() {
+            if table != part && schema.tables.contains_key(table) {
+                return Some((part.clone(), table.clone()));
+            }
+            // As a server could tell of a circle.
+            if known.insert(table) {
+                above.extend(parents.get(table).into_iter().flatten());
+            }
+        }
+        None
     };
-    let told = |part: &(String, String)| {
-        let whole = whole_of(part)?;
-        let message = format!(
-            "{}.{} is a part of {}.{}, which has encrypted columns",
-            part.0, part.1, whole.0, whole.1
-        );
-        Some((part.clone(), misfit(message, "Name the whole table.")))
-    };
-    parents.keys().filter(|part| !schema.tables.contains_key(*part)).filter_map(told).collect()
+    parents.keys().filter(|part| !schema.tables.contains_key(*part)).filter_map(whole_of).collect()
+}
+
+/// What a statement that names a part is told: what it stores there is encrypted as in the whole table, which is not known of a part.
+pub(crate) fn is_part(part: &(String, String), whole: &(String, String)) -> SqlError {
+    let message =
+        format!("{}.{} is a part of {}.{}, which has encrypted columns", part.0, part.1, whole.0, whole.1);
+    misfit(message, "Name the whole table.")
 }
 
 /// What a view reads.
@@ -186,9 +203,14 @@ struct ViewReads {
 }
 
 /// The views that read encrypted columns, or other such views.
-fn views_of(schema: &Schema, reads: &[ViewReads]) -> BTreeSet<(String, String)> {
+fn views_of(
+    schema: &Schema,
+    parts: &BTreeMap<(String, String), (String, String)>,
+    reads: &[ViewReads],
+) -> BTreeSet<(String, String)> {
     let reads_encrypted = |read: &&ViewReads| {
-        let Some(declared) = schema.tables.get(&read.from) else { return false };
+        let table = parts.get(&read.from).unwrap_or(&read.from);
+        let Some(declared) = schema.tables.get(table) else { return false };
         let is_of = |name: &String| {
             let rest = read.column.strip_prefix(name.as_str());
             rest.is_some_and(|rest| rest.is_empty() || SUFFIXES.contains(&rest))
@@ -368,7 +390,7 @@ mod tests {
         ];
         let rows = rows.map(|row| row.map(str::to_owned));
         let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), rows);
-        let codes: Vec<&str> = catalog.misfits().map(|error| error.sqlstate).collect();
+        let codes: Vec<&str> = catalog.misfits.values().map(|error| error.sqlstate).collect();
         assert_eq!(codes, ["0A000"], "of_c");
         for name in ["of_c", "of_term", "of_rows", "of_view", "of_of_view"] {
             assert!(catalog.is_view(None, name) && catalog.sensitive().holds(name), "{name}");

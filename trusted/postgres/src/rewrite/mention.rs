@@ -18,7 +18,9 @@ pub(crate) struct Sensitive {
 impl Sensitive {
     pub(crate) fn new(tables: impl IntoIterator<Item = String>) -> Self {
         let tables: BTreeSet<String> = tables.into_iter().collect();
-        let folded = tables.iter().map(|name| name.to_lowercase()).collect();
+        // In quotes, a quote is written twice.
+        let written = |name: &String| [name.to_lowercase(), name.to_lowercase().replace('"', "\"\"")];
+        let folded = tables.iter().flat_map(written).collect();
         Self { tables, folded }
     }
 

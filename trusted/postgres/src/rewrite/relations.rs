@@ -76,7 +76,7 @@ impl<'t> Iterator for Parts<'t> {
 }
 
 /// Quickly, from the text: may it name a relation that is not known? What is not read quickly may.
-pub(crate) fn may_name_unknown(text: &str, is_known: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn may_name_unknown(text: &str, is_known: impl Fn(Option<&str>, &str) -> bool) -> bool {
     let has = |part: &str| text.contains(part);
     // `$$` or `$tag$` begins a string.
     let begins = |pair: &[u8]| matches!(pair, [b'$', b'$' | b'_' | b'a'..=b'z' | b'A'..=b'Z']);
@@ -85,7 +85,7 @@ pub(crate) fn may_name_unknown(text: &str, is_known: impl Fn(&str) -> bool) -> b
     if makes || has("--") || has("/*") || has("\\") || has_tag || has("\"\"") || has("&\"") {
         return true;
     }
-    let (mut expects, mut reads) = (false, false);
+    let (mut expects, mut reads, mut schema) = (false, false, None);
     let mut parts = Parts { text, at: 0 }.peekable();
     while let Some(part) = parts.next() {
         match part {
@@ -100,12 +100,13 @@ pub(crate) fn may_name_unknown(text: &str, is_known: impl Fn(&str) -> bool) -> b
                 if matches!(parts.peek(), Some(Part::Sign(b'.'))) {
                     if !is_one_of(word, &OF_THE_SYSTEM) {
                         parts.next();
+                        schema = Some(fold(word, quoted));
                         continue;
                     }
-                } else if (quoted || !is_no_name(word)) && !is_known(&fold(word, quoted)) {
+                } else if (quoted || !is_no_name(word)) && !is_known(schema.as_deref(), &fold(word, quoted)) {
                     return true;
                 }
-                expects = false;
+                (expects, schema) = (false, None);
             }
             Part::Word(..) => expects = false,
         }
@@ -140,6 +141,15 @@ pub(crate) fn rough(text: &str, is_known: impl Fn(&str) -> bool) -> BTreeSet<Str
 
 /// The names of relations in a statement that are not known, common table expressions and functions aside.
 pub(crate) fn unknown(statement: &Lexemes, is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let names = named(statement).into_iter().map(|(_, name)| name);
+    names.filter(|name| !is_known(name)).collect()
+}
+
+/// The name of a relation, behind that of its schema if one is written.
+pub(crate) type Relation = (Option<String>, String);
+
+/// The relations that a statement names where relations are named, common table expressions and functions aside.
+pub(super) fn named(statement: &Lexemes) -> BTreeSet<Relation> {
     let is = |at: usize, words: &[&str]| words.iter().any(|word| statement.is_word(at, word));
     let mut found = BTreeSet::new();
     if is(0, &["fetch", "move"]) {
@@ -159,18 +169,23 @@ pub(crate) fn unknown(statement: &Lexemes, is_known: impl Fn(&str) -> bool) -> B
         while matches!(statement.token(last + 1), Some(Token::Period)) {
             last += 2;
         }
-        let part = |at: usize| match statement.token(at) {
-            Some(Token::Word(word)) => name_of(word),
-            _ => String::new(),
-        };
         let calls = matches!(statement.token(last + 1), Some(Token::LParen)) && !is_target;
-        let is_common = last == at && !is_target && common.contains(&part(at));
-        let of_system = last > at && OF_THE_SYSTEM.contains(&part(last - 2).as_str());
-        if !(calls || is_common || of_system || is_known(&part(last))) {
-            found.insert(part(last));
+        let schema = (last > at).then(|| part(statement, last - 2));
+        let is_common = last == at && !is_target && common.contains(&part(statement, at));
+        let of_system = schema.as_ref().is_some_and(|schema| OF_THE_SYSTEM.contains(&schema.as_str()));
+        if !(calls || is_common || of_system) {
+            found.insert((schema, part(statement, last)));
         }
     }
     found
+}
+
+/// The name that a token is.
+fn part(statement: &Lexemes, at: usize) -> String {
+    match statement.token(at) {
+        Some(Token::Word(word)) => name_of(word),
+        _ => String::new(),
+    }
 }
 
 /// The token before a name, parentheses and `ONLY` left out.
@@ -219,6 +234,10 @@ mod tests {
         ["known", "other"].contains(&name)
     }
 
+    fn may_name(text: &str) -> bool {
+        may_name_unknown(text, |_, name| is_known(name) || name == "pgbench_accounts")
+    }
+
     fn names(text: &str) -> Vec<String> {
         let statements = crate::text::statements(text).unwrap();
         statements.iter().flat_map(|statement| unknown(statement, is_known)).collect()
@@ -246,7 +265,7 @@ mod tests {
             "SELECT 1; SELECT 2 FROM made",
         ] {
             assert_eq!(names(text), ["made"], "{text}");
-            assert!(may_name_unknown(text, is_known), "{text}");
+            assert!(may_name(text), "{text}");
         }
     }
 
@@ -280,7 +299,7 @@ mod tests {
             "INSERT INTO public.known (a, b) VALUES (1, 'FROM made')",
             "SELECT count(DISTINCT a) FROM known k, \"other\" o WHERE k.a = o.a FOR UPDATE",
         ] {
-            assert!(!may_name_unknown(text, |name| is_known(name) || name == "pgbench_accounts"), "{text}");
+            assert!(!may_name(text), "{text}");
         }
     }
 }

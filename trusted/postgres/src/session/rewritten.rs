@@ -1,6 +1,7 @@
 //! The way from the client to the database where statements are rewritten: each that touches an encrypted column goes on as
 //! another, or is refused; what cannot be analysed is refused, too.
 
+mod asked_parts;
 mod beside;
 mod comments;
 mod computing;
@@ -77,6 +78,8 @@ pub(super) struct Requests<'a> {
     names_in_sql: bool,
     /// What it has sent that changes tables.
     changes: tables::Changes,
+    /// What its statements mean that may be parts of declared tables.
+    meant: asked_parts::Meant,
     pub(super) passed_over: refused::PassedOver,
 }
 
@@ -108,6 +111,7 @@ pub(super) async fn pass(
         number: 0,
         names_in_sql: false,
         changes: tables::Changes::default(),
+        meant: asked_parts::Meant::default(),
         passed_over: refused::PassedOver::default(),
     };
     match requests.run(from).await {
@@ -306,6 +310,7 @@ impl Requests<'_> {
             return Ok(());
         }
         self.fail_transaction();
+        self.meant.before(kind);
         let blank = self.without_comments(kind, message).await;
         let message = blank.as_deref().unwrap_or(message);
         let body = message.get(HEAD_BYTES..).unwrap_or_default();
@@ -451,6 +456,7 @@ impl Requests<'_> {
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
         let planned = self.plan(asked.text, !asked.name.is_empty()).await;
         self.keep_changes(asked.name);
+        self.keep_meant(asked.name);
         let prepared = match planned {
             Ok(None) => Ok(None),
             Ok(Some((text, planned))) => self.prepared(asked.name, text, planned, asked.types),
@@ -540,6 +546,10 @@ impl Requests<'_> {
     }
 
     async fn bind(&mut self, message: &[u8], asked: Bind<'_>) -> Ended {
+        if let Err(error) = self.require_no_part(asked.statement).await {
+            self.refuse(b'B', error);
+            return Ok(());
+        }
         self.note_prepared(asked.statement);
         let current = match self.statement(asked.statement).await? {
             Some(statement) => self.current(asked.statement, statement).await,

@@ -46,6 +46,7 @@ impl Requests<'_> {
             && let Some(body) = rest.get(HEAD_BYTES..head.total)
             && self.is_of_others(head.kind, body, &state.names)
         {
+            self.meant.before(head.kind);
             if let Some(asked) = Asked::by(head.kind) {
                 self.number += 1;
                 let note = Note { number: self.number, reading: Reading::Plain, undo: None };
@@ -65,6 +66,7 @@ impl Requests<'_> {
                     && self.is_others_statement(statement, names)
                     && !self.changes.has_prepared(statement)
                     && !names.named.gone.has(statement)
+                    && !self.meant.has(statement)
             }),
             b'D' => Target::read(body).is_some_and(|target| match target.kind {
                 b'S' => self.is_others_statement(target.name, names),

@@ -96,6 +96,7 @@ impl Requests<'_> {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
         catalog = self.with_new_views(text, catalog).await?;
+        catalog = self.with_new_parts(text, catalog).await?;
         if catalog.has_misfit_in(text) {
             // It may have been mended at the database, of which nothing is heard here.
             self.shared.state().changed_tables = true;

@@ -357,7 +357,7 @@ impl Requests<'_> {
         answer
     }
 
-    async fn answer(&mut self, statement: &str) -> Result<Rows, SqlError> {
+    pub(super) async fn answer(&mut self, statement: &str) -> Result<Rows, SqlError> {
         let (exchange, answered) = Exchange::new(false);
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));

@@ -1,0 +1,296 @@
+//! Parts of declared tables that are made or attached past the proxy while a session knows the tables: whatever names one is refused, and the
+//! server gets nothing in plaintext. What names none is answered as without the proxy.
+
+use crate::bound::{Raw, failed};
+use crate::dev::Dev;
+use crate::extended::connect;
+use crate::spelled::{answered, both};
+use arras_lab::private_postgres::PrivatePostgres;
+use bytes::BytesMut;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
+use tokio_postgres::Client;
+
+const SCHEMA: &str = r#"
+[tables."public.notes"]
+memo = { id = "7a1b2c3d4e5f7e04", type = "text" }
+"#;
+
+const PARTED: &str = "CREATE TABLE notes (id int, memo text) PARTITION BY LIST (id)";
+
+const PLAIN: &str = "CREATE SCHEMA other; CREATE TABLE plain (id int, a int, memo text); CREATE TABLE late (id int, memo bytea); \
+    CREATE TABLE other.named (id int, memo text)";
+
+/// The server's log behind a place.
+struct Log<'s>(&'s PrivatePostgres, usize);
+
+impl<'s> Log<'s> {
+    fn here(server: &'s PrivatePostgres) -> Self {
+        Self(server, std::fs::read(server.log()).unwrap().len())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.0.log()).unwrap()[self.1..]).into_owned()
+    }
+}
+
+async fn parted() -> (PrivatePostgres, Dev, [Client; 2], Client) {
+    let (server, proxy, clients) = both(SCHEMA, PARTED).await;
+    let direct = connect(&server.uri("postgres")).await;
+    for client in [&clients[0], &direct] {
+        client.batch_execute(PLAIN).await.unwrap();
+    }
+    let clients = [connect(&server.uri("plain")).await, connect(&proxy.uri("postgres")).await];
+    for client in &clients {
+        client.batch_execute("SELECT id FROM notes; SELECT id FROM plain, late, other.named").await.unwrap();
+    }
+    (server, proxy, clients, direct)
+}
+
+fn raw(proxy: &Dev) -> Raw {
+    let uri = proxy.uri("postgres");
+    let mut raw = Raw::connect(uri.rsplit(['@', '/']).nth(1).unwrap().parse().unwrap());
+    assert_eq!(failed(&raw.query("SELECT id FROM notes")), None);
+    raw
+}
+
+/// A statement of the extended protocol.
+fn send(text: &str, values: &[&str], out: &mut BytesMut) {
+    frontend::parse("", text, [], out).unwrap();
+    bind("", values, out);
+}
+
+fn bind(name: &str, values: &[&str], out: &mut BytesMut) {
+    let put = |value: &&str, out: &mut BytesMut| {
+        out.extend_from_slice(value.as_bytes());
+        Ok(IsNull::No)
+    };
+    assert!(frontend::bind("", name, [], values, put, [], out).is_ok());
+    frontend::execute("", 0, out).unwrap();
+}
+
+#[tokio::test]
+async fn a_part_that_was_made_past_the_proxy_is_named_by_no_statement() {
+    let (server, proxy, [_, client], direct) = parted().await;
+    let long = format!(
+        "INSERT INTO/* so */\"Or\"\"der\" (id, memo) VALUES {}(6, 'secret')",
+        "(6, 'x'), ".repeat(900)
+    );
+    let cases = [
+        (
+            "CREATE TABLE named PARTITION OF notes FOR VALUES IN (1)",
+            "INSERT INTO named (id, memo) VALUES (1, 'secret')",
+        ),
+        (
+            "CREATE TABLE other.plain PARTITION OF notes FOR VALUES IN (2)",
+            "INSERT INTO other.plain (id, memo) VALUES (2, 'secret')",
+        ),
+        (
+            "ALTER TABLE notes ATTACH PARTITION late FOR VALUES IN (3)",
+            "INSERT INTO late (id, memo) VALUES (3, 'secret')",
+        ),
+        ("CREATE TABLE pg_part PARTITION OF notes FOR VALUES IN (4)", "UPDATE pg_part SET memo = 'secret'"),
+        (
+            "CREATE TABLE odd PARTITION OF notes FOR VALUES IN (5)",
+            "INSERT INTO postgres.public.odd (id, memo) VALUES (5, 'secret')",
+        ),
+        ("CREATE TABLE \"Or\"\"der\" PARTITION OF notes FOR VALUES IN (6)", &long),
+        (
+            "CREATE TABLE of_index PARTITION OF notes FOR VALUES IN (7)",
+            "CREATE INDEX ON of_index (id) WHERE memo = 'secret'",
+        ),
+        (
+            "CREATE TABLE of_rule PARTITION OF notes FOR VALUES IN (8)",
+            "CREATE RULE r AS ON INSERT TO of_rule DO UPDATE plain SET memo = 'secret'",
+        ),
+        (
+            "CREATE TABLE of_check PARTITION OF notes FOR VALUES IN (9)",
+            "ALTER TABLE IF EXISTS of_check ADD CHECK (memo <> 'secret')",
+        ),
+        (
+            "CREATE TABLE of_copy PARTITION OF notes FOR VALUES IN (10)",
+            "COPY (SELECT 1 FROM of_copy WHERE memo = 'secret') TO STDOUT",
+        ),
+        (
+            "CREATE TABLE of_with PARTITION OF notes FOR VALUES IN (11)",
+            "WITH of_with AS (SELECT 1) INSERT INTO of_with (id, memo) SELECT 11, 'secret'",
+        ),
+        (
+            "CREATE TABLE more PARTITION OF notes FOR VALUES IN (12) PARTITION BY LIST (id); CREATE TABLE other.below PARTITION OF more FOR VALUES IN (12)",
+            "BEGIN; SET LOCAL search_path = other; INSERT INTO below (id, memo) VALUES (12, 'secret'); COMMIT",
+        ),
+    ];
+    for (made, statement) in cases {
+        direct.batch_execute(made).await.unwrap();
+        let log = Log::here(&server);
+        let told = answered(&client, statement).await;
+        let _ = client.simple_query("ROLLBACK").await;
+        assert_eq!(told, Err("42P16".into()), "{made}");
+        assert!(!log.text().contains("secret"), "{made}: {}", log.text());
+    }
+    // In the pipeline of another, and in one that is complete.
+    for (id, before) in [(20, Some("SELECT 1")), (21, None)] {
+        let mut raw = raw(&proxy);
+        direct
+            .batch_execute(&format!("CREATE TABLE p{id} PARTITION OF notes FOR VALUES IN ({id})"))
+            .await
+            .unwrap();
+        let log = Log::here(&server);
+        let mut out = BytesMut::new();
+        before.into_iter().for_each(|text| send(text, &[], &mut out));
+        send(&format!("INSERT INTO p{id} (id, memo) VALUES ({id}, $1)"), &["secret"], &mut out);
+        frontend::sync(&mut out);
+        assert!(failed(&raw.ask(&out)).unwrap().contains("42P16"));
+        assert!(!log.text().contains("secret") && failed(&raw.query("SELECT 1")).is_none());
+    }
+    // Its whole is named, and the server has none of it.
+    let log = Log::here(&server);
+    client.batch_execute("INSERT INTO notes VALUES (1, 'secret')").await.unwrap();
+    assert_eq!(answered(&client, "SELECT memo FROM notes").await.unwrap()[1], "secret");
+    assert!(!log.text().contains("secret"));
+}
+
+#[tokio::test]
+async fn what_was_prepared_before_its_table_became_a_part_gets_nothing() {
+    let (server, proxy, [_, client], direct) = parted().await;
+    let mut raw = raw(&proxy);
+    let mut out = BytesMut::new();
+    frontend::parse("by_protocol", "INSERT INTO late (id, memo) VALUES (3, $1)", [], &mut out).unwrap();
+    frontend::parse("named_alike", "INSERT INTO plain (id, memo) VALUES (3, $1)", [], &mut out).unwrap();
+    frontend::sync(&mut out);
+    assert_eq!(failed(&raw.ask(&out)), None);
+    assert_eq!(failed(&raw.run(&[], "by_protocol", &["told"])), None);
+    client.batch_execute("PREPARE by_sql AS INSERT INTO late (id, memo) VALUES (3, $1)").await.unwrap();
+    assert_eq!(failed(&raw.query("PREPARE by_sql AS INSERT INTO late (id, memo) VALUES (3, $1)")), None);
+    direct.batch_execute("ALTER TABLE notes ATTACH PARTITION late FOR VALUES IN (3)").await.unwrap();
+    let log = Log::here(&server);
+    for name in ["by_protocol", "by_sql"] {
+        assert!(failed(&raw.run(&[], name, &["secret"])).unwrap().contains("42P16"), "{name}");
+    }
+    let mut out = BytesMut::new();
+    send("SELECT 1", &[], &mut out);
+    bind("by_protocol", &["secret"], &mut out);
+    frontend::sync(&mut out);
+    assert!(failed(&raw.ask(&out)).unwrap().contains("42P16"));
+    assert_eq!(answered(&client, "EXECUTE by_sql ('secret')").await, Err("42P16".into()));
+    assert!(failed(&raw.query("EXPLAIN EXECUTE by_protocol ('secret')")).unwrap().contains("42P16"));
+    assert!(!log.text().contains("secret"), "{}", log.text());
+    assert_eq!(failed(&raw.run(&[], "named_alike", &["told"])), None);
+}
+
+#[tokio::test]
+async fn in_a_transaction_that_has_failed_nothing_is_named_and_in_one_that_sees_the_past_no_part() {
+    let (server, _proxy, [plain, client], direct) = parted().await;
+    let log = Log::here(&server);
+    assert_eq!(answered(&client, "BEGIN; SELECT 1/0").await, Err("22012".into()));
+    direct.batch_execute("CREATE TABLE now PARTITION OF notes FOR VALUES IN (1)").await.unwrap();
+    let insert = "INSERT INTO now (id, memo) VALUES (1, 'secret')";
+    assert_eq!(answered(&client, insert).await, Err("25P02".into()));
+    assert_eq!(answered(&client, "SELECT id FROM plain").await, Err("25P02".into()));
+    assert_eq!(client.prepare(insert).await.unwrap_err().code().unwrap().code(), "25P02");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(answered(&client, insert).await, Err("42P16".into()));
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_catalog.pg_class";
+    client.batch_execute(begin).await.unwrap();
+    direct.batch_execute("CREATE TABLE then PARTITION OF notes FOR VALUES IN (2)").await.unwrap();
+    assert_eq!(
+        answered(&client, "INSERT INTO then (id, memo) VALUES (2, 'secret')").await,
+        Err("42P16".into())
+    );
+    assert!(!log.text().contains("secret"), "{}", log.text());
+    client.batch_execute("ROLLBACK").await.unwrap();
+    for client in [plain, client] {
+        assert_eq!(answered(&client, "BEGIN; SELECT 1/0").await, Err("22012".into()));
+        assert_eq!(
+            answered(&client, "ROLLBACK; SELECT count(*) AS n FROM plain").await.unwrap(),
+            ["0 rows", "n", "0", "1 rows"]
+        );
+    }
+}
+
+const ORDINARY: &[&str] = &[
+    "CREATE TABLE IF NOT EXISTS mig1 (id int); INSERT INTO mig1 VALUES (1); SELECT * FROM mig1",
+    "CREATE TABLE mig2 (id int); INSERT INTO mig2 VALUES (1); CREATE INDEX ON mig2 (id)",
+    "ALTER TABLE plain RENAME TO plain2; UPDATE plain2 SET a = 1; ALTER TABLE plain2 RENAME TO plain",
+    "CREATE VIEW v1 AS SELECT id FROM plain; SELECT * FROM v1",
+    "CREATE MATERIALIZED VIEW mv1 AS SELECT id FROM plain; SELECT * FROM mv1; CREATE INDEX ON mv1 (id)",
+    "CREATE SEQUENCE sq; SELECT last_value FROM sq",
+    "CREATE TABLE mig4 (id int) PARTITION BY LIST (id); CREATE TABLE mig4_1 PARTITION OF mig4 FOR VALUES IN (1); INSERT INTO mig4_1 VALUES (1)",
+    "CREATE TEMP TABLE tt (id int); INSERT INTO tt VALUES (1); SELECT * FROM tt",
+    "SELECT 1 AS x INTO TEMP sel; SELECT * FROM sel",
+    "CREATE TABLE mig5 AS SELECT 1 AS id; SELECT * FROM mig5",
+    "CREATE SCHEMA app CREATE TABLE t1 (id int); INSERT INTO app.t1 VALUES (1)",
+    "DROP TABLE IF EXISTS nothere; SELECT 1",
+    "SELECT * FROM nothere",
+    "SELECT extract(day FROM now()) IS NOT NULL FROM plain WHERE a IS DISTINCT FROM id",
+    "INSERT INTO plain (id, memo) VALUES (1, 'it''s'), (2, E'a\\nb')",
+    "WITH z AS (SELECT id FROM plain) SELECT * FROM z ORDER BY id",
+    "PREPARE p AS SELECT id FROM plain WHERE memo = $1; EXECUTE p ('it''s'); DEALLOCATE p",
+    "BEGIN; DELETE FROM plain USING mig1 WHERE plain.id = mig1.id; COMMIT",
+    "SELECT id, memo FROM plain ORDER BY id",
+    "CREATE TABLE heads (id int); CREATE TABLE heirs () INHERITS (heads); INSERT INTO heirs VALUES (1); SELECT * FROM heads",
+    "DROP TABLE mig1, mig2, heads CASCADE",
+    "SELECT wrong FROM plain",
+];
+
+#[tokio::test]
+async fn what_names_no_part_is_answered_as_without_the_proxy() {
+    let (_server, proxy, [plain, client], _direct) = parted().await;
+    for statement in ORDINARY {
+        assert_eq!(answered(&client, statement).await, answered(&plain, statement).await, "{statement}");
+    }
+    let mut raw = raw(&proxy);
+    let mut out = BytesMut::new();
+    for text in
+        ["BEGIN", "CREATE TABLE pm (id int)", "INSERT INTO pm VALUES (1)", "SELECT id FROM pm", "COMMIT"]
+    {
+        send(text, &[], &mut out);
+    }
+    frontend::sync(&mut out);
+    let came = raw.ask(&out);
+    assert_eq!(failed(&came), None);
+    let kinds: Vec<u8> = came.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, b"12C12C12C12DC12CZ");
+}
+
+#[tokio::test]
+async fn nothing_is_asked_where_no_declared_table_has_parts_nor_of_declared_tables_alone() {
+    let statements =
+        ["SELECT id FROM plain", "SELECT id FROM plain WHERE a = 1", "INSERT INTO plain (id) VALUES (5)"];
+    let asked = |log: &Log<'_>| log.text().matches("statement: WITH RECURSIVE asked").count();
+    let (server, _proxy, [_, client]) =
+        both(SCHEMA, "CREATE TABLE notes (id int, memo text); CREATE TABLE plain (id int, a int)").await;
+    client.batch_execute("SELECT id FROM plain").await.unwrap();
+    let log = Log::here(&server);
+    for statement in statements {
+        client.batch_execute(statement).await.unwrap();
+    }
+    assert_eq!(log.text().matches("statement: ").count(), statements.len(), "{}", log.text());
+    let (server, _proxy, [_, client], _direct) = parted().await;
+    let log = Log::here(&server);
+    for statement in statements {
+        client.batch_execute(statement).await.unwrap();
+    }
+    assert_eq!(asked(&log), statements.len());
+    client.batch_execute("SELECT id FROM notes WHERE id = 1").await.unwrap();
+    client.batch_execute("SELECT 1").await.unwrap();
+    assert_eq!(asked(&log), statements.len());
+}
+
+#[tokio::test]
+async fn a_table_that_inherits_from_a_declared_one_is_a_part_of_it_and_so_is_what_a_view_over_a_part_shows() {
+    let (server, _proxy, [_, client]) =
+        both(SCHEMA, "CREATE TABLE notes (id int, memo text); CREATE TABLE plain (id int)").await;
+    let direct = connect(&server.uri("postgres")).await;
+    direct
+        .batch_execute("CREATE TABLE heir () INHERITS (notes); CREATE VIEW shown AS SELECT * FROM heir")
+        .await
+        .unwrap();
+    let log = Log::here(&server);
+    let insert = |table: &str| format!("INSERT INTO {table} (id, memo) VALUES (1, 'secret')");
+    assert_eq!(answered(&client, &insert("heir")).await, Err("42P16".into()));
+    assert_eq!(answered(&client, &insert("shown")).await, Err("0A000".into()));
+    direct.batch_execute("CREATE TABLE heir_too () INHERITS (heir, plain)").await.unwrap();
+    assert_eq!(answered(&client, &insert("heir_too")).await, Err("42P16".into()));
+    assert!(!log.text().contains("secret"), "{}", log.text());
+}
