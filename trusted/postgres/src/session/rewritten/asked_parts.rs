@@ -143,7 +143,13 @@ impl Requests<'_> {
         if self.shared.state().status == b'E' {
             return if ends_transaction(text) { Ok(catalog) } else { Err(has_failed()) };
         }
-        let found = self.parts_among(&all, &catalog).await?;
+        let found = match self.parts_among(&all, &catalog).await {
+            // It has failed meanwhile.
+            Err(error) if error.sqlstate == sqlstate::IN_FAILED_TRANSACTION && ends_transaction(text) => {
+                return Ok(catalog);
+            }
+            found => found?,
+        };
         let is_executed = |(part, _): &&(Table, Table)| executed.iter().any(|(_, name)| *name == part.1);
         if let Some((part, whole)) = found.iter().find(is_executed) {
             return Err(is_part(part, whole));
