@@ -281,24 +281,6 @@ impl Requests<'_> {
         self.out.extend_from_slice(message);
     }
 
-    /// Sends what fails in place of a message.
-    pub(super) fn refuse(&mut self, kind: u8, error: SqlError) {
-        self.rows = if matches!(kind, b'Q' | b'F') { LateRows::Drop } else { LateRows::DropUntilSync };
-        let reading = Reading::Refused(Box::new(error));
-        match kind {
-            b'Q' | b'F' => {
-                self.sent(Asked::Query, reading, None);
-                replies::message(&mut self.out, b'Q', |out| replies::string(out, REFUSED.as_bytes()));
-            }
-            _ => {
-                self.passed_over.begin();
-                // It never succeeds, so it never takes the place of what has that name.
-                self.sent(Asked::Parse, reading, None);
-                parse(&mut self.out, b"arras refused", REFUSED, &[]);
-            }
-        }
-    }
-
     async fn message(&mut self, kind: u8, message: &[u8]) -> Ended {
         let body = message.get(HEAD_BYTES..).unwrap_or_default();
         let malformed = || End::Violation(SqlError::new("08P01", "invalid message format"));
@@ -455,8 +437,9 @@ impl Requests<'_> {
 
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
         let planned = self.plan(asked.text, !asked.name.is_empty()).await;
+        let kept = self.keep_meant(asked.name);
+        let planned = kept.and(planned);
         self.keep_changes(asked.name);
-        self.keep_meant(asked.name);
         let prepared = match planned {
             Ok(None) => Ok(None),
             Ok(Some((text, planned))) => self.prepared(asked.name, text, planned, asked.types),

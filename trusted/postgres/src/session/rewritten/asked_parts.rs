@@ -20,6 +20,8 @@ const ASKS: &[u8] = b"arras asks";
 
 /// Prepared statements of a session of which it is kept for each what it means; of others, what they mean together.
 const STATEMENTS_MAX: usize = 4096;
+/// Relations that are kept of a session's prepared statements.
+const RELATIONS_MAX: usize = 64 * 1024;
 
 /// A table, by schema and name.
 type Table = (String, String);
@@ -32,6 +34,8 @@ pub(super) struct Meant {
     statements: BTreeMap<Box<[u8]>, BTreeSet<Relation>>,
     /// Of those that are too many.
     others: BTreeSet<Relation>,
+    /// How many were entered into these.
+    kept: usize,
     /// Statements that were asked about since the client synchronised last. What they mean is locked by them from then on.
     asked: BTreeSet<Box<[u8]>>,
 }
@@ -49,21 +53,38 @@ impl Meant {
         }
     }
 
+    /// What a statement of this name means was asked about.
+    fn has_asked(&mut self, name: &[u8]) {
+        if self.asked.len() < STATEMENTS_MAX {
+            self.asked.insert(cut(name).into());
+        }
+    }
+
     fn of(&self, name: &[u8]) -> BTreeSet<Relation> {
         self.statements.get(cut(name)).unwrap_or(&self.others).clone()
     }
 
     /// A statement of this name may be prepared; the one that had the name may still have it.
-    fn add(&mut self, name: &[u8], relations: &BTreeSet<Relation>) {
+    ///
+    /// # Errors
+    /// 53200 if the session's statements mean too much to be kept.
+    fn add(&mut self, name: &[u8], relations: &BTreeSet<Relation>) -> Result<(), SqlError> {
         if relations.is_empty() {
-            return;
+            return Ok(());
         }
+        let kept = self.kept + relations.len();
+        if kept > RELATIONS_MAX {
+            let message = "the session's prepared statements name too many tables for the proxy";
+            return Err(SqlError::new("53200", message).hint("Begin another session."));
+        }
+        self.kept = kept;
         let is_known = self.statements.contains_key(cut(name));
         if is_known || self.statements.len() < STATEMENTS_MAX {
             self.statements.entry(cut(name).into()).or_default().extend(relations.iter().cloned());
         } else {
             self.others.extend(relations.iter().cloned());
         }
+        Ok(())
     }
 }
 
@@ -134,7 +155,7 @@ impl Requests<'_> {
         };
         let executed: BTreeSet<Relation> =
             executes.iter().flat_map(|name| self.meant.of(name.as_bytes())).collect();
-        prepares.iter().for_each(|name| self.meant.add(name.as_bytes(), &relations));
+        prepares.iter().try_for_each(|name| self.meant.add(name.as_bytes(), &relations))?;
         let all: BTreeSet<Relation> = relations.union(&executed).cloned().collect();
         self.meant.last = relations;
         if all.is_empty() {
@@ -176,16 +197,20 @@ impl Requests<'_> {
     }
 
     /// Keeps what the last text means, which is prepared under a name.
-    pub(super) fn keep_meant(&mut self, name: &[u8]) {
+    ///
+    /// # Errors
+    /// 53200 if it cannot be kept.
+    pub(super) fn keep_meant(&mut self, name: &[u8]) -> Result<(), SqlError> {
         let relations = std::mem::take(&mut self.meant.last);
         // What is passed over takes nothing's place.
         if name.is_empty() && !self.shared.state().pipeline.is_skipping() {
-            self.meant.statements.remove(name);
+            let before = self.meant.statements.remove(name).map_or(0, |relations| relations.len());
+            self.meant.kept = self.meant.kept.saturating_sub(before);
         }
         if !relations.is_empty() {
-            self.meant.asked.insert(cut(name).into());
+            self.meant.has_asked(name);
         }
-        self.meant.add(name, &relations);
+        self.meant.add(name, &relations)
     }
 
     /// That nothing which a prepared statement means has become a part of a declared table.
@@ -208,7 +233,7 @@ impl Requests<'_> {
             self.shared.state().changed_tables = true;
             return Err(is_part(part, whole));
         }
-        self.meant.asked.insert(cut(name).into());
+        self.meant.has_asked(name);
         Ok(())
     }
 

@@ -3,8 +3,12 @@
 use super::Requests;
 use crate::error::SqlError;
 use crate::fields::Bind;
+use crate::pipeline::Asked;
 use crate::plan::Planned;
-use crate::session::physical;
+use crate::replies;
+use crate::session::late_rows::LateRows;
+use crate::session::physical::{self, parse};
+use crate::session::reading::{REFUSED, Reading};
 
 /// Something of the extended protocol was refused: the database passes over what comes until the client synchronises, and does not
 /// get it.
@@ -32,6 +36,24 @@ impl PassedOver {
 }
 
 impl Requests<'_> {
+    /// Sends what fails in place of a message.
+    pub(in crate::session) fn refuse(&mut self, kind: u8, error: SqlError) {
+        self.rows = if matches!(kind, b'Q' | b'F') { LateRows::Drop } else { LateRows::DropUntilSync };
+        let reading = Reading::Refused(Box::new(error));
+        match kind {
+            b'Q' | b'F' => {
+                self.sent(Asked::Query, reading, None);
+                replies::message(&mut self.out, b'Q', |out| replies::string(out, REFUSED.as_bytes()));
+            }
+            _ => {
+                self.passed_over.begin();
+                // It never succeeds, so it never takes the place of what has that name.
+                self.sent(Asked::Parse, reading, None);
+                parse(&mut self.out, b"arras refused", REFUSED, &[]);
+            }
+        }
+    }
+
     /// Refuses a `Parse`, and what is bound to its name later.
     pub(super) fn refuse_name(&mut self, name: &[u8], error: SqlError) {
         self.shared.state().names.named.went(name);
