@@ -362,8 +362,12 @@ impl Requests<'_> {
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
-        self.write().await.map_err(|_| lost())?;
-        answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
+        let entered = self.behind.entered;
+        let asked = async {
+            self.write().await.map_err(|_| lost())?;
+            answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
+        };
+        entered.done_there(asked).await
     }
 }
 
