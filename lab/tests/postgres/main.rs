@@ -49,6 +49,7 @@ mod process;
 mod programs;
 mod proxy;
 mod racing;
+mod reset;
 mod restored;
 mod retyped;
 mod search_path;
