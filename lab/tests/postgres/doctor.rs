@@ -243,6 +243,41 @@ async fn parts_of_a_declared_table_are_looked_at_with_the_whole_and_no_other_tab
     assert!(!well && said.contains("public.pay.salary") && said.contains("does not open"), "{said}");
 }
 
+/// Where no column is asked for by its values, nothing but the whole table says that a part's are encrypted.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_stored_in_plaintext_in_a_part_of_a_table_without_terms() {
+    let server = PrivatePostgres::start().unwrap();
+    let schema =
+        "[tables.\"public.notes\"]\nnote = { id = \"91b6c0d2ee4f7a35\", type = \"text\", operations = [] }\n";
+    let proxy = Dev::start(&server, "postgres", schema);
+    let [client, direct] = [connect(&proxy.uri("postgres")).await, connect(&server.uri("postgres")).await];
+    client.batch_execute("CREATE TABLE notes (id int, note text) PARTITION BY LIST (id)").await.unwrap();
+    let part = |name: &str, of: &str, id: i32, more: &str| {
+        let made = format!("CREATE TABLE {name} PARTITION OF {of} FOR VALUES IN ({id}) {more}");
+        let direct = &direct;
+        async move { direct.batch_execute(&made).await.unwrap() }
+    };
+    part("first", "notes", 1, "").await;
+    part("second", "notes", 2, "PARTITION BY LIST (id)").await;
+    part("deep", "second", 2, "").await;
+    for (name, id) in [("first", 1), ("second", 2), ("deep", 2), ("public.deep", 2)] {
+        let stored = client.simple_query(&format!("INSERT INTO {name} VALUES ({id}, 'plain')")).await;
+        assert_eq!(stored.unwrap_err().code().unwrap().code(), "42P16", "{name}");
+        let prepared = client.execute(&format!("INSERT INTO {name} VALUES ({id}, $1)"), &[&"plain"]).await;
+        assert_eq!(prepared.unwrap_err().code().unwrap().code(), "42P16", "{name}");
+    }
+    // Made behind the proxy's look at the tables.
+    part("later", "notes", 3, "").await;
+    let error = client.simple_query("INSERT INTO later VALUES (3, 'plain')").await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "42P16", "{error}");
+    client.batch_execute("INSERT INTO notes VALUES (1, 'whole'), (2, 'whole'), (3, 'whole')").await.unwrap();
+    let plain: i64 =
+        direct.query_one("SELECT count(*) FROM notes WHERE note = 'plain'::bytea", &[]).await.unwrap().get(0);
+    assert_eq!(plain, 0);
+    let (well, said) = tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
+    assert!(well && said.contains("table public.notes: 3 rows open"), "{said}");
+}
+
 /// Waits until nobody else is connected: a database that is in use is no template.
 async fn until_alone(admin: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'";

@@ -47,6 +47,8 @@ pub struct Catalog {
     schema: Arc<Schema>,
     /// The tables that are there, by schema and name.
     tables: BTreeMap<(String, String), Arc<Table>>,
+    /// Parts of declared tables that are not declared themselves, by schema and name; they are among the misfits.
+    parts: BTreeSet<(String, String)>,
     /// Tables that are not laid out as they should be, by schema and name, and what is wrong: statements that may name one are
     /// refused.
     misfits: BTreeMap<(String, String), SqlError>,
@@ -173,9 +175,9 @@ impl Catalog {
         self.misfits.keys().any(|(_, name)| folded.contains(&name.to_lowercase()))
     }
 
-    /// What is wrong with tables and views, by schema and name.
-    pub fn misfits(&self) -> impl Iterator<Item = (&(String, String), &SqlError)> {
-        self.misfits.iter()
+    /// What is wrong with tables and views, but for parts of declared tables: what their wholes show is theirs.
+    pub fn misfits(&self) -> impl Iterator<Item = &SqlError> {
+        self.misfits.iter().filter(|(table, _)| !self.parts.contains(*table)).map(|(_, error)| error)
     }
 
     /// The catalogue where the database has views of its own without terms.

@@ -10,19 +10,12 @@ use crate::text::quoted;
 use arras_protocol::ChannelError;
 use arras_service::columns::Columns;
 use arras_service::words::TextName;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use tokio_postgres::{Error, Row, SimpleQueryMessage};
 
 /// Bytes of rows that are held, about.
 const HELD_BYTES: usize = 4 << 20;
-/// Parts of partitioned tables, and of which.
-const PARTS: &str = "SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, m.nspname::pg_catalog.text, \
-    whole.relname::pg_catalog.text FROM pg_catalog.pg_class c \
-    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-    JOIN pg_catalog.pg_class whole ON whole.oid = pg_catalog.pg_partition_root(c.oid::pg_catalog.regclass) \
-    JOIN pg_catalog.pg_namespace m ON m.oid = whole.relnamespace WHERE c.relispartition AND c.relkind IN ('r', 'p', 'f')";
 /// Rows of the first look, and the most of any.
 const ROWS: (usize, usize) = (16, 1024);
 
@@ -53,27 +46,11 @@ pub async fn tables(snapshot: &Snapshot, schema: Arc<Schema>) -> Result<Catalog,
         _ => None,
     });
     let catalog = Catalog::read(schema, rows);
-    if catalog.misfits().next().is_none() {
-        return Ok(catalog);
-    }
-    let parts = parts(snapshot).await.map_err(|error| lost(&error))?;
-    let is_looked_at_with_whole = |table: &(String, String)| {
-        let declares = |table| catalog.schema().tables.contains_key(table);
-        !declares(table) && parts.get(table).is_some_and(declares)
-    };
-    if let Some((_, error)) = catalog.misfits().find(|(table, _)| !is_looked_at_with_whole(table)) {
+    if let Some(error) = catalog.misfits().next() {
         let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(": {hint}"));
         return Err(ChannelError::Halted(format!("{}{hint}", error.message)));
     }
     Ok(catalog)
-}
-
-/// The parts of partitioned tables, and parts of parts, each with the table that is no part: schema and name.
-async fn parts(snapshot: &Snapshot) -> Result<BTreeMap<(String, String), (String, String)>, Error> {
-    let rows = snapshot.client.query(PARTS, &[]).await?;
-    rows.iter()
-        .map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), (row.try_get(2)?, row.try_get(3)?))))
-        .collect()
 }
 
 /// Where labels are stored, by what is declared and there.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there, checks of columns, and places of labels.
 /// Before them, of no schema and table, the functions that take a row: `t.f` may be one of them. A row without a column says what a
 /// view reads: behind schema and view the schema, name and column of a table that may be encrypted, or of another view; no column of
-/// a table means whole rows.
+/// a table means whole rows. A row without column and type says of a part of a partitioned table, by the last two texts, which table it
+/// is directly a part of.
 pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, generated FROM (SELECT '' AS in_schema, \
     '' AS in_table, p.proname::pg_catalog.text AS name, '' AS kind, '' AS sealed, '' AS generated, 0 AS place \
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[0] \
@@ -49,6 +50,11 @@ pub const COLUMNS: &str = "SELECT in_schema, in_table, name, kind, sealed, gener
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.atttypid = 17 AND a.atthasdef AND NOT a.attisdropped \
     WHERE v.relkind = 'v' AND c.relkind IN ('r', 'p') \
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
+    UNION ALL SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, '', '', m.nspname::pg_catalog.text, \
+    whole.relname::pg_catalog.text, 0 \
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid JOIN pg_catalog.pg_class whole ON whole.oid = i.inhparent \
+    JOIN pg_catalog.pg_namespace m ON m.oid = whole.relnamespace WHERE c.relispartition AND c.relkind IN ('r', 'p', 'f') \
     ) AS columns ORDER BY in_schema, in_table, place";
 
 /// Where what is declared is written down for the catalogue's views.
@@ -84,10 +90,14 @@ impl Catalog {
     pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
         let mut of_rows = BTreeSet::new();
-        let (mut reads, mut of_defaults) = (Vec::new(), Vec::new());
+        let (mut reads, mut of_defaults, mut parents) = (Vec::new(), Vec::new(), BTreeMap::new());
         for [schema, table, name, kind, default, generated] in rows {
             if table.is_empty() {
                 of_rows.insert(name);
+                continue;
+            }
+            if kind.is_empty() && name.is_empty() {
+                parents.insert((schema, table), (default, generated));
                 continue;
             }
             if kind.is_empty() {
@@ -126,12 +136,45 @@ impl Catalog {
                 }
             }
         }
+        let parts = parts_of_declared(&schema, &parents);
+        found.retain(|table| !parts.contains_key(&(table.schema.clone(), table.name.clone())));
+        let named = parts.keys().cloned().collect();
+        misfits.extend(parts);
         let filled = filled_by_default(&found, of_defaults, &reads);
-        Self { shown, keeps_checks, keeps_places, of_rows, ..Self::new(schema, found) }
+        Self { shown, parts: named, keeps_checks, keeps_places, of_rows, ..Self::new(schema, found) }
             .with_misfits(misfits)
             .with_views_of(views)
             .with_filled(filled)
     }
+}
+
+/// Tables above a part, at most, among which a declared one is looked for.
+const LEVELS_MAX: usize = 100;
+
+/// The parts, of any depth, of declared tables that are not declared themselves, and what a statement that names one is told: what it
+/// stores there is encrypted as in the whole table, which is not known of a part.
+fn parts_of_declared(
+    schema: &Schema,
+    parents: &BTreeMap<(String, String), (String, String)>,
+) -> BTreeMap<(String, String), SqlError> {
+    let whole_of = |part: &(String, String)| {
+        let mut above = std::iter::successors(parents.get(part), |table| parents.get(*table));
+        // Of one with so many above it, as a server could tell of a circle, it is taken for granted.
+        above
+            .by_ref()
+            .take(LEVELS_MAX)
+            .find(|table| schema.tables.contains_key(*table))
+            .or_else(|| above.next())
+    };
+    let told = |part: &(String, String)| {
+        let whole = whole_of(part)?;
+        let message = format!(
+            "{}.{} is a part of {}.{}, which has encrypted columns",
+            part.0, part.1, whole.0, whole.1
+        );
+        Some((part.clone(), misfit(message, "Name the whole table.")))
+    };
+    parents.keys().filter(|part| !schema.tables.contains_key(*part)).filter_map(told).collect()
 }
 
 /// What a view reads.
@@ -290,7 +333,7 @@ mod tests {
                       d = { id = \"0000000000000002\", type = \"text\" }";
         let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind, "", ""].map(str::to_owned);
         let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row));
-        let misfit = catalog.misfits().next().map(|(_, error)| error.clone());
+        let misfit = catalog.misfits().next().cloned();
         misfit.map_or(Ok(catalog), Err)
     }
 
@@ -325,7 +368,7 @@ mod tests {
         ];
         let rows = rows.map(|row| row.map(str::to_owned));
         let catalog = Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), rows);
-        let codes: Vec<&str> = catalog.misfits().map(|(_, error)| error.sqlstate).collect();
+        let codes: Vec<&str> = catalog.misfits().map(|error| error.sqlstate).collect();
         assert_eq!(codes, ["0A000"], "of_c");
         for name in ["of_c", "of_term", "of_rows", "of_view", "of_of_view"] {
             assert!(catalog.is_view(None, name) && catalog.sensitive().holds(name), "{name}");

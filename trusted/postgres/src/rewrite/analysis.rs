@@ -435,6 +435,11 @@ impl<'a> Analysis<'a> {
 
     /// The watched name that was not understood, if there is one.
     pub(super) fn not_understood(&self) -> Option<usize> {
+        self.not_understood_in(0..self.lexemes.list.len())
+    }
+
+    /// The same, among some tokens.
+    pub(super) fn not_understood_in(&self, tokens: Range<usize>) -> Option<usize> {
         let tables = self.catalog.sensitive();
         let is_table =
             |name: &str| tables.holds(name) && !(self.reads_no_view && self.catalog.is_only_view(name));
@@ -449,6 +454,8 @@ impl<'a> Analysis<'a> {
             .list
             .iter()
             .enumerate()
+            .skip(tokens.start)
+            .take(tokens.len())
             .filter(|(_, lexeme)| !self.edits.covers(lexeme.bytes.start))
             .find_map(watched)
     }

@@ -352,10 +352,15 @@ impl Analysis<'_> {
     ) -> Result<DerivedExpression, SqlError> {
         let around = self.edits.take();
         let found = self.expression(condition, scope, "CASE");
+        // Those of the whole result are taken for understood, with the condition in it.
+        let unread = self.not_understood_in(tokens.clone());
         self.place_plain_parameters_in(tokens.clone());
         let text = self.edits.pieces(self.text, self.bytes(&tokens));
         self.edits.restore(around);
         found?;
+        if let Some(at) = unread {
+            return Err(self.refusal(at));
+        }
         Ok(gathered.plain(ColumnType::Boolean, text?))
     }
 

@@ -228,7 +228,7 @@ impl Requests<'_> {
         behind
     }
 
-    /// The tables once more, if a text names relations that were not known and are views: made by a function of the session's own, or
+    /// The tables once more, if a text names relations that were not known and are views or parts of tables: made by a function of the session's own, or
     /// by others at the database.
     pub(super) async fn with_new_views(
         &mut self,
@@ -257,7 +257,7 @@ impl Requests<'_> {
         let names: Vec<String> = names.iter().map(quoted).collect();
         let views = self
             .ask(&format!(
-                "SELECT 1 FROM pg_catalog.pg_class WHERE relkind IN ('v', 'm') AND relname IN ({}) LIMIT 1",
+                "SELECT 1 FROM pg_catalog.pg_class WHERE (relkind IN ('v', 'm') OR (relispartition AND relkind IN ('r', 'p', 'f'))) AND relname IN ({}) LIMIT 1",
                 names.join(", ")
             ))
             .await?;
