@@ -205,11 +205,16 @@ impl Analysis<'_> {
             let bytes = self.bytes(result);
             self.edits.replace(bytes, vec![Piece::Text(format!("{}", number + 1))]);
         }
+        // What is not read in a condition would be taken for understood with the whole choice.
+        let unread = self.not_understood_in(tokens.clone());
         self.place_plain_parameters_in(tokens.clone());
         let pieces = self.edits.pieces(self.text, self.bytes(&tokens));
         self.edits.restore(around);
         self.understand_tokens(tokens);
         looked_at?;
-        pieces
+        match unread {
+            Some(at) => Err(self.refusal(at)),
+            None => pieces,
+        }
     }
 }

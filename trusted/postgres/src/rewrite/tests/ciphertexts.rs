@@ -123,3 +123,26 @@ fn what_is_stored_at_random_is_compared_with_constants_alone() {
         );
     }
 }
+
+/// An expression that is not read, in a condition that the server looks at.
+#[test]
+fn a_choice_by_what_is_not_read_is_refused() {
+    let at = "owner PLACING";
+    check_refused(&[
+        (
+            "SELECT CASE WHEN owner = 'a' AND overlay(owner PLACING 'x' FROM 1) = 'xb' THEN 1 END FROM accounts",
+            at,
+            &["owner"],
+        ),
+        (
+            "UPDATE accounts SET balance = CASE WHEN owner = 'a' AND overlay(owner PLACING 'x' FROM 1) THEN 1 ELSE balance + 1 END",
+            at,
+            &["owner"],
+        ),
+        (
+            "UPDATE accounts SET balance = CASE WHEN overlay(owner PLACING 'x' FROM 1) IS NULL THEN 1 ELSE balance + 1 END",
+            at,
+            &["owner"],
+        ),
+    ]);
+}
