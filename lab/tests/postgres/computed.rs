@@ -157,6 +157,7 @@ const REFUSED: &[&str] = &[
     "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN 987654 ELSE bal END)::int",
     "UPDATE ledger SET owner = (CASE WHEN bal > 1 THEN 'secret' ELSE owner END)::varchar(3)",
     "UPDATE ledger SET seen = (CASE WHEN id = 1 THEN '2020-01-05 10:11:12.6' ELSE NULL END)::timestamp(0)",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 987654 ELSE ' 2.50' END",
 ];
 
 /// Casts of what is chosen, among results and where it is stored: they cut and round, and an assignment does not cut.
@@ -196,6 +197,16 @@ const CAST_CHOICES: &[&str] = &[
     "UPDATE ledger SET free = (CASE WHEN id = 1 THEN 2.555 ELSE 3 END)::numeric(4,1)",
     "UPDATE ledger SET seen = (CASE WHEN id = 1 THEN '2020-01-05 10:11:12.6' ELSE seen END)::timestamp, badge = (CASE WHEN id = 2 THEN 'c0ffee42-7a1e-4bad-9cab-1e5ca1ab1e78' ELSE badge END)::uuid",
     "INSERT INTO ledger (id, city) VALUES (1, 'q') ON CONFLICT (id) DO UPDATE SET city = (CASE WHEN ledger.id = 1 THEN 'qrstuvwxyzabcdefghijklmnop' ELSE EXCLUDED.city END)::varchar(20) RETURNING city",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 12 ELSE owner END",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 12 ELSE 'x'::text END",
+    "SELECT coalesce(owner, 12) FROM ledger WHERE id = 1",
+    "SELECT coalesce(CASE WHEN bal > 1 THEN 1.20 ELSE owner END, 'x') FROM ledger WHERE id = 1",
+    "UPDATE ledger SET owner = (CASE WHEN id = 1 THEN 12::text ELSE 1 END)::varchar(2)",
+    "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN '1'::text ELSE 1 END)::numeric",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 1.50 ELSE NULL END, bal = 3 WHERE id = 1 RETURNING owner",
+    "UPDATE ledger SET owner = (CASE WHEN id = 1 THEN 1.50 ELSE '2.50 ' END)::text WHERE id = 2 RETURNING owner",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN (CASE WHEN bal > 1 THEN 1.5 ELSE 2 END)::text ELSE owner END WHERE id = 1 RETURNING owner",
+    "SELECT id, coalesce((CASE WHEN id = 1 THEN number ELSE 70000 END)::bigint, number) FROM ledger ORDER BY id",
     "UPDATE ledger SET city = (CASE WHEN id = 1 THEN 'abcdefghijklmnopqrstuvwxyz' ELSE 'q' END)::varchar(4), number = number + 1 WHERE id < 3",
     "SELECT id, city, number, bal, free, seen, badge FROM ledger ORDER BY id",
 ];

@@ -4,7 +4,7 @@
 use super::What;
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
@@ -152,9 +152,23 @@ fn cast_of_choice(expression: &Expr) -> Option<(&CastKind, &Expr)> {
     }
 }
 
+/// The type that a choice is cast to at last; none inside if no column is of it.
+fn kind_of_cast(expression: &Expr) -> Option<Option<ColumnType>> {
+    match expression {
+        Expr::Nested(inner) => kind_of_cast(inner),
+        Expr::Cast { expr, data_type, format: None, .. } => {
+            choices(expr).map(|_| ColumnType::parse(&data_type.to_string()))
+        }
+        _ => None,
+    }
+}
+
+fn is_text(kind: ColumnType) -> bool {
+    matches!(kind, ColumnType::Text | ColumnType::Varchar(_))
+}
+
 /// Does a cast to a type leave all values of another as they are?
 fn keeps(to: ColumnType, of: ColumnType) -> bool {
-    let is_text = |kind| matches!(kind, ColumnType::Text | ColumnType::Varchar(_));
     let is_wide = || match (of, to) {
         (of, to) if of.is_integer() && to.is_integer() => common_kind(&[of, to]) == Some(to),
         (of, to) => of.plain() == to.plain() || (is_text(of) && is_text(to)),
@@ -337,9 +351,62 @@ impl Analysis<'_> {
             values.rotate_right(1);
         }
         for value in values {
-            is_open |= self.kinds_of_choice(value, kinds, scope)?;
+            is_open |= match kind_of_cast(value) {
+                Some(kind) => {
+                    kinds.extend(kind);
+                    kind.is_none()
+                }
+                None => self.kinds_of_choice(value, kinds, scope)?,
+            };
         }
         Ok(is_open)
+    }
+
+    /// The type that the values of a choice have in common, without digits or a length.
+    ///
+    /// # Errors
+    /// PostgreSQL finds none for them.
+    fn kind_among(&mut self, choice: &Expr, scope: &Scope<'_>) -> Result<Option<ColumnType>, SqlError> {
+        let mut kinds = Vec::new();
+        self.kinds_of_choice(choice, &mut kinds, scope)?;
+        let family = |kind: ColumnType| match kind.plain() {
+            kind if kind.is_number() => ColumnType::Numeric(None),
+            kind if is_text(kind) => ColumnType::Text,
+            ColumnType::Timestamp | ColumnType::TimestampTz => ColumnType::Date,
+            kind => kind,
+        };
+        let other = |first: &ColumnType| kinds.iter().find(|kind| family(**kind) != family(*first));
+        if let Some((first, other)) = kinds.first().and_then(|first| Some((first, other(first)?))) {
+            let message =
+                format!("types {} and {} of a choice cannot be matched", first.name(), other.name());
+            let at = super::first_token(self.lexemes, choice);
+            return Err(self.at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), at));
+        }
+        Ok(common_kind(&kinds).map(ColumnType::plain))
+    }
+
+    /// That a value of a choice among numbers is one where its text would be stored: PostgreSQL reads it as a number first.
+    fn require_number(
+        &self,
+        found: &Constant,
+        (casts, among): (&[String], Option<ColumnType>),
+        encryption: &Encryption,
+    ) -> Result<(), SqlError> {
+        let is_open = found.cast.is_none() && found.written == Written::Any;
+        let is_as_it_is = match &found.source {
+            Source::Constant(None) => false,
+            Source::Parameter(_) => true,
+            _ => casts.is_empty(),
+        };
+        let stays = is_open && is_as_it_is && is_text(encryption.kind);
+        if !(stays && among.is_some_and(ColumnType::is_number)) {
+            return Ok(());
+        }
+        Err(self.unsupported(
+            found.tokens.start,
+            format!("a string or a parameter is chosen beside a number for column {}", encryption.label),
+            "Write the numbers as strings.",
+        ))
     }
 
     /// The first encrypted column among values.
@@ -449,6 +516,7 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         for value in values {
             if let Some(found) = constant(self.lexemes, value) {
+                self.require_number(&found, casts, encryption)?;
                 let found = self.cast_in_choice(found, casts)?;
                 let pieces = self.typed_pieces(&assigned(&found, encryption), form.clone())?;
                 let bytes = self.bytes(&found.tokens);
@@ -460,9 +528,7 @@ impl Analysis<'_> {
                 self.expressions(conditions, scope, "CASE")?;
                 self.understand_called(value);
                 names.extend_from_slice(casts.0);
-                let mut kinds = Vec::new();
-                self.kinds_of_choice(value, &mut kinds, scope)?;
-                let among = common_kind(&kinds).map(ColumnType::plain);
+                let among = self.kind_among(value, scope)?;
                 self.choose((&inner, (&names, among)), form, encryption, scope)?;
                 continue;
             }
