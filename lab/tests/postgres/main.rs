@@ -10,6 +10,7 @@ mod cancelled;
 mod casts;
 #[path = "../processes/certified.rs"]
 mod certified;
+mod chosen;
 mod computed;
 mod copied;
 mod demo;
