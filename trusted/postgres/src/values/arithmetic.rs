@@ -76,6 +76,10 @@ fn evaluate(
             let whole = |kind| among.iter().map(kind_of).fold(kind, common);
             Ok(found.map(|Typed { datum, kind }| Typed { datum, kind: whole(kind) }))
         }
+        Expression::Cast(inner, to) => {
+            let Some(Typed { datum, kind }) = evaluate(inner, column, inputs)? else { return Ok(None) };
+            Ok(Some(Typed { datum: datum.cast(kind, *to, inputs.asker.in_utc)?, kind: *to }))
+        }
         Expression::Assigned(inner, of) => {
             let Some(Typed { datum, kind }) = evaluate(inner, of, inputs)? else { return Ok(None) };
             let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?.storable(of)?;
@@ -152,6 +156,7 @@ fn kind_of(expression: &Expression) -> ColumnType {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
         }
         Expression::Negated(inner) => kind_of(inner),
+        Expression::Cast(_, kind) => *kind,
         Expression::Assigned(_, of) => of.kind,
         Expression::Upserted { new, .. } => kind_of(new),
     }

@@ -96,9 +96,10 @@ pub(super) fn holds_word(text: &str, word: &str) -> bool {
 
 /// Is a text one statement about the session or its transaction, whatever names it has within? It holds no semicolon but at its end.
 pub(super) fn is_of_the_session(text: &str) -> bool {
-    const WORDS: [&str; 11] = [
+    const WORDS: [&str; 12] = [
         "set",
         "reset",
+        "discard",
         "show",
         "begin",
         "start",
@@ -377,7 +378,9 @@ mod tests {
 
     #[test]
     fn what_is_of_the_session_alone_is_known() {
-        for text in ["SET client_encoding = 'UTF8';", " rollback", "reset ALL", "SAVEPOINT clients"] {
+        for text in
+            ["SET client_encoding = 'UTF8';", " rollback", "reset ALL", "Discard all", "SAVEPOINT clients"]
+        {
             assert!(is_of_the_session(text), "{text}");
         }
         for text in [
