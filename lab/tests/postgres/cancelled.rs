@@ -69,6 +69,7 @@ impl World {
     async fn cancelled<T>(&self, run: impl Future<Output = Result<T, Error>>) -> (String, String) {
         let cancel = async {
             self.waiting().await;
+            // It does not wait until the request has come to the database: the proxy does.
             self.client.cancel_token().cancel_query(NoTls).await.unwrap();
         };
         let (ended, ()) = tokio::join!(run, cancel);

@@ -153,6 +153,62 @@ const REFUSED: &[&str] = &[
     "SELECT bal + 987654 FROM ledger UNION ALL SELECT 1",
     "INSERT INTO ledger (id, p) SELECT 50, bal + 987654 FROM ledger",
     "CREATE TABLE stolen AS SELECT bal + 987654 AS x FROM ledger",
+    "UPDATE ledger SET number = (CASE WHEN id = 1 THEN 987654 ELSE number END)::smallint",
+    "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN 987654 ELSE bal END)::int",
+    "UPDATE ledger SET owner = (CASE WHEN bal > 1 THEN 'secret' ELSE owner END)::varchar(3)",
+    "UPDATE ledger SET seen = (CASE WHEN id = 1 THEN '2020-01-05 10:11:12.6' ELSE NULL END)::timestamp(0)",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 987654 ELSE ' 2.50' END",
+];
+
+/// Casts of what is chosen, among results and where it is stored: they cut and round, and an assignment does not cut.
+const CAST_CHOICES: &[&str] = &[
+    "SELECT (CASE WHEN double > 1 THEN 'abcdef' ELSE 'x' END)::varchar(3), CAST(CASE WHEN ok THEN 'abcdef' ELSE 'x' END AS char(3)) FROM ledger ORDER BY id",
+    "SELECT (CASE WHEN bal > 1 THEN 'abcdef' ELSE 'x' END)::char(8) || '.', (CASE WHEN bal > 1 THEN 'abcdef ' ELSE 'x ' END)::bpchar FROM ledger ORDER BY id",
+    "SELECT (CASE WHEN n = 1 THEN city ELSE 'abcdef' END)::varchar(3), coalesce(owner, 'nobody')::varchar(3), (CASE WHEN bal > 1 THEN v ELSE 'abcdef' END)::varchar(3) FROM ledger ORDER BY id",
+    "SELECT (CASE WHEN ok THEN 1.555 ELSE 2 END)::numeric(4,1), (CASE WHEN double > 1 THEN '1.555' ELSE '2' END)::numeric(4,1), (CASE WHEN ok THEN 1.5 ELSE 2 END)::int FROM ledger ORDER BY id",
+    "SELECT (CASE WHEN ok THEN 1234.5 ELSE 2 END)::numeric(4,1) FROM ledger WHERE id = 1",
+    "SELECT (CASE WHEN ok THEN '2020-01-05 10:11:12.6' ELSE '2020-01-05' END)::timestamp(0) FROM ledger ORDER BY id",
+    "SELECT id FROM ledger WHERE (CASE WHEN bal > 1 THEN 'abcdef' ELSE 'x' END)::varchar(3) = 'abc' ORDER BY id",
+    "SELECT (CASE WHEN n = 1 THEN (CASE WHEN bal > 1 THEN 'abcdef' ELSE 'x' END)::varchar(3) ELSE city END) FROM ledger ORDER BY id",
+    "SELECT coalesce((CASE WHEN n = 1 THEN number ELSE 70000 END)::smallint, number) FROM ledger WHERE id = 2",
+    "UPDATE ledger SET city = (CASE WHEN id = 1 THEN 'abcdefghijklmnopqrstuvwxyz' ELSE city END)::varchar(20)",
+    "UPDATE ledger SET city = CAST(coalesce(city, 'zyxwvutsrqponmlkjihgfedcba') AS varchar(20)) WHERE id = 3",
+    "SELECT id, city FROM ledger WHERE city > 'a' ORDER BY city",
+    "UPDATE ledger SET city = CASE WHEN id = 1 THEN 'abcdefghijklmnopqrstuvwxyz' ELSE city END",
+    "UPDATE ledger SET city = (CASE WHEN id = 1 THEN 'abcdefghijklmnopqrstuvwxyz'::varchar(21) ELSE city END)",
+    "UPDATE ledger SET city = (CASE WHEN id = 2 THEN city || 'abcdefghijklmnopqrstuvwxyz' ELSE city END)::varchar(20) WHERE id < 3",
+    "UPDATE ledger SET city = (CASE WHEN id = 2 THEN city || 'abcdefghijklmnopqrstuvwxyz' ELSE city END) WHERE id = 2",
+    "UPDATE ledger SET owner = (CASE WHEN bal > 1 THEN 'abcdef' ELSE 'x' END)::varchar(4)::varchar(2) WHERE id > 2",
+    "UPDATE ledger SET owner = (CASE WHEN id = 1 THEN owner || 'abcdef' ELSE owner END)::varchar(5) WHERE id < 3",
+    "SELECT id, city, owner FROM ledger ORDER BY id",
+    "UPDATE ledger SET number = (CASE WHEN id = 1 THEN 2.6 ELSE number END)::int",
+    "UPDATE ledger SET number = CASE WHEN id = 2 THEN 2.5 ELSE number END",
+    "SELECT id FROM ledger WHERE number = 3 ORDER BY id",
+    "UPDATE ledger SET number = (CASE WHEN id = 3 THEN '2.6' ELSE 1.5 END)::int WHERE id = 3",
+    "UPDATE ledger SET number = (CASE WHEN id = 1 THEN 70000 ELSE 7 END)::smallint",
+    "UPDATE ledger SET number = (CASE WHEN id = 1 THEN 70000 ELSE number END)::bigint",
+    "UPDATE ledger SET number = (CASE WHEN id = 1 THEN number + 0.6 ELSE number END)::int WHERE id < 3",
+    "UPDATE ledger SET number = (CASE WHEN id = 1 THEN number + 1 ELSE number END)::smallint WHERE id < 3",
+    "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN 2.555 ELSE bal END)::numeric(12,2) WHERE id < 3",
+    "UPDATE ledger SET bal = (CASE WHEN id = 3 THEN 2.6 ELSE 3.5 END)::int WHERE id > 2",
+    "SELECT id, number, bal FROM ledger ORDER BY id",
+    "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN bal + 1.256 ELSE bal END)::numeric(12,1) WHERE id < 3",
+    "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN 99999999999 ELSE bal END)::numeric(12,2)",
+    "UPDATE ledger SET free = (CASE WHEN id = 1 THEN 2.555 ELSE 3 END)::numeric(4,1)",
+    "UPDATE ledger SET seen = (CASE WHEN id = 1 THEN '2020-01-05 10:11:12.6' ELSE seen END)::timestamp, badge = (CASE WHEN id = 2 THEN 'c0ffee42-7a1e-4bad-9cab-1e5ca1ab1e78' ELSE badge END)::uuid",
+    "INSERT INTO ledger (id, city) VALUES (1, 'q') ON CONFLICT (id) DO UPDATE SET city = (CASE WHEN ledger.id = 1 THEN 'qrstuvwxyzabcdefghijklmnop' ELSE EXCLUDED.city END)::varchar(20) RETURNING city",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 12 ELSE owner END",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 12 ELSE 'x'::text END",
+    "SELECT coalesce(owner, 12) FROM ledger WHERE id = 1",
+    "SELECT coalesce(CASE WHEN bal > 1 THEN 1.20 ELSE owner END, 'x') FROM ledger WHERE id = 1",
+    "UPDATE ledger SET owner = (CASE WHEN id = 1 THEN 12::text ELSE 1 END)::varchar(2)",
+    "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN '1'::text ELSE 1 END)::numeric",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 1.50 ELSE NULL END, bal = 3 WHERE id = 1 RETURNING owner",
+    "UPDATE ledger SET owner = (CASE WHEN id = 1 THEN 1.50 ELSE '2.50 ' END)::text WHERE id = 2 RETURNING owner",
+    "UPDATE ledger SET owner = CASE WHEN id = 1 THEN (CASE WHEN bal > 1 THEN 1.5 ELSE 2 END)::text ELSE owner END WHERE id = 1 RETURNING owner",
+    "SELECT id, coalesce((CASE WHEN id = 1 THEN number ELSE 70000 END)::bigint, number) FROM ledger ORDER BY id",
+    "UPDATE ledger SET city = (CASE WHEN id = 1 THEN 'abcdefghijklmnopqrstuvwxyz' ELSE 'q' END)::varchar(4), number = number + 1 WHERE id < 3",
+    "SELECT id, city, number, bal, free, seen, badge FROM ledger ORDER BY id",
 ];
 
 /// What is computed in the proxy is in no log of the server's.
@@ -181,6 +237,25 @@ async fn what_is_computed_of_a_row_is_as_in_plaintext() {
     let beyond_ascii = answered(&clients[1], "SELECT upper('é' || owner) FROM ledger").await;
     assert_eq!(beyond_ascii, Err("0A000".into()));
     refused(&server, &clients[1], REFUSED, &["secret", "987654"]).await;
+}
+
+#[tokio::test]
+async fn what_is_chosen_and_cast_is_cut_and_rounded_as_in_plaintext() {
+    let (_server, _proxy, clients) = both(SCHEMA, CREATE).await;
+    agree(&clients, CAST_CHOICES).await;
+    let set = "UPDATE ledger SET city = (CASE WHEN id = $1 THEN $2 ELSE city END)::varchar(20), \
+               number = (CASE WHEN id = $1 THEN $3 ELSE number END)::int";
+    for client in &clients {
+        let prepared = client.prepare(set).await.unwrap();
+        assert_eq!(prepared.params(), [Type::INT4, Type::VARCHAR, Type::INT4]);
+        let given: [&(dyn ToSql + Sync); 3] = [&2, &"abcdefghijklmnopqrstuvwxyz", &None::<i32>];
+        assert_eq!(client.execute(&prepared, &given).await.unwrap(), 4);
+    }
+    for condition in ["true", "city = 'abcdefghijklmnopqrst'", "number IS NULL"] {
+        let text = format!("SELECT id, city, number FROM ledger WHERE {condition} ORDER BY id");
+        let [plain, encrypted] = [answered(&clients[0], &text).await, answered(&clients[1], &text).await];
+        assert_eq!(encrypted, plain, "{condition}");
+    }
 }
 
 #[tokio::test]

@@ -7,10 +7,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt, TryStreamExt};
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
-use std::io::{Read, Write};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{CancelToken, Client, NoTls};
 
 pub(crate) async fn connect(uri: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(uri, NoTls).await.unwrap();
@@ -62,6 +63,18 @@ async fn a_driver_prepares_binds_pipelines_and_streams() {
     assert_eq!(count, 3);
 }
 
+/// Cancels what a client runs, and waits for the end of the connection that asks for it, as libpq does: PostgreSQL signals twice,
+/// and the second signal may meet a statement that is sent before.
+pub(crate) async fn cancel_to_the_end(token: &CancelToken, uri: &str) {
+    let (asks, mut asked) = tokio::io::duplex(64);
+    token.cancel_query_raw(asks, NoTls).await.unwrap();
+    let mut request = Vec::new();
+    asked.read_to_end(&mut request).await.unwrap();
+    let mut stream = tokio::net::TcpStream::connect(uri.rsplit(['@', '/']).nth(1).unwrap()).await.unwrap();
+    stream.write_all(&request).await.unwrap();
+    assert_eq!(stream.read_to_end(&mut request).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_driver_cancels_its_own_statement_and_no_other() {
     let server = PrivatePostgres::start().unwrap();
@@ -75,7 +88,7 @@ async fn a_driver_cancels_its_own_statement_and_no_other() {
         while watch.query_one(sleeping, &[]).await.unwrap().get::<_, i64>(0) != 2 {
             tokio::task::yield_now().await;
         }
-        token.cancel_query(NoTls).await.unwrap();
+        cancel_to_the_end(&token, &proxy.uri("postgres")).await;
     };
     let other = tokio::spawn(async move { other.simple_query("SELECT pg_sleep(3600)").await.map(|_| ()) });
     let (slept, ()) = tokio::join!(client.simple_query("SELECT pg_sleep(3600)"), cancel);

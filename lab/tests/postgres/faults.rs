@@ -3,7 +3,7 @@
 
 use crate::dev::Dev;
 use crate::differential::{Choices, Side, Statement, compare};
-use crate::extended::connect;
+use crate::extended::{cancel_to_the_end, connect};
 use crate::small_disk::SmallDisk;
 use arras_lab::private_postgres::{Options, PrivatePostgres};
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
@@ -287,7 +287,7 @@ async fn a_query_that_is_cancelled_ends_and_the_session_goes_on() {
             while watch.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
                 tokio::task::yield_now().await;
             }
-            token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+            cancel_to_the_end(&token, &proxy.uri("postgres")).await;
         };
         let (ended, ()) = tokio::join!(client.simple_query(text), cancel);
         assert_eq!(told(&ended.unwrap_err()).0, "57014", "{text}");
@@ -318,7 +318,7 @@ async fn a_query_is_cancelled_while_the_proxy_works_for_it() {
             while watch.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
                 tokio::task::yield_now().await;
             }
-            token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+            cancel_to_the_end(&token, &proxy.uri("postgres")).await;
         };
         let balance = 1000 + i64::from(id);
         let run = async {

@@ -115,6 +115,46 @@ async fn labels_are_held_again_after_a_return_to_a_savepoint() {
     world.client.batch_execute("ROLLBACK").await.unwrap();
 }
 
+/// What a transaction's triggers know it holds by is taken away with the session's settings; its locks stay.
+#[tokio::test]
+async fn labels_that_are_held_are_no_doubt_behind_settings_that_are_reset() {
+    let world = World::new().await;
+    let reset = world.client.prepare("RESET ALL").await.unwrap();
+    let forget = "CREATE PROCEDURE forget() LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'RESET ALL'; END $$";
+    world.direct.batch_execute(forget).await.unwrap();
+    for (place, text) in [
+        "RESET ALL",
+        "DO $$ BEGIN EXECUTE 'RESET ALL'; END $$",
+        "CALL forget()",
+        "SET SESSION AUTHORIZATION DEFAULT",
+        "RESET SESSION AUTHORIZATION",
+        "RESET search_path",
+        "SAVEPOINT s; RESET ALL; ROLLBACK TO s",
+        "SAVEPOINT s; RESET ALL; RELEASE s",
+        "",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.client.batch_execute("BEGIN").await.unwrap();
+        world.set(1, 20 + i32::try_from(place).unwrap()).await;
+        if text.is_empty() {
+            // Prepared, and sent ahead.
+            let next = world.client.execute(&world.update, &[&2, &10]);
+            let (done, next) = tokio::join!(world.client.execute(&reset, &[]), next);
+            assert!(done.is_ok() && next.unwrap() == 1);
+        }
+        world.client.batch_execute(text).await.unwrap();
+        world.set(2, 30).await;
+        let doubts = number(&world.client, "SELECT count(*) FROM arras.mope_doubt").await;
+        assert!(doubts == 0 && world.holds().await, "{text}: {doubts}");
+        world.client.batch_execute("COMMIT").await.unwrap();
+        assert!(!world.holds().await, "{text}");
+        world.set(3, 10).await;
+        assert_eq!(number(&world.direct, "SELECT count(*) FROM arras.mope_doubt").await, 0, "{text}");
+    }
+}
+
 /// A value that the order has costs no look at it, but for one from time to time; one that it lacks does.
 #[tokio::test]
 async fn a_value_that_is_stored_again_is_not_looked_up_again() {

@@ -10,6 +10,7 @@ mod cancelled;
 mod casts;
 #[path = "../processes/certified.rs"]
 mod certified;
+mod chosen;
 mod computed;
 mod copied;
 mod demo;
@@ -50,6 +51,7 @@ mod process;
 mod programs;
 mod proxy;
 mod racing;
+mod reset;
 mod restored;
 mod retyped;
 mod search_path;

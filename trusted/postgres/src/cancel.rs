@@ -90,6 +90,10 @@ impl Cancellable {
     }
 }
 
+fn cancelled() -> SqlError {
+    SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
+}
+
 /// A session that can be cancelled.
 pub(crate) struct Entered {
     sessions: Cancellable,
@@ -107,21 +111,53 @@ impl Entered {
         &self,
         work: impl Future<Output = Result<T, SqlError>>,
     ) -> Result<T, SqlError> {
-        let doing = Arc::new(Work::default());
-        *locked(&self.doing) = Some(Arc::clone(&doing));
+        let doing = self.begins();
         let done = tokio::select! {
             biased;
             done = work => Some(done),
             () = doing.cancelled.notified() => None,
         };
-        *locked(&self.doing) = None;
-        if let Some(done) = done {
-            if !doing.asked.load(Ordering::SeqCst) {
-                return done;
+        match done {
+            Some(done) if !self.ended(&doing).await => done,
+            Some(_) => Err(cancelled()),
+            None => {
+                *locked(&self.doing) = None;
+                Err(cancelled())
             }
+        }
+    }
+
+    /// Waits for what the database does for the proxy. Who cancels it cancels it there: what the database says of that is
+    /// returned when no signal of it can come any more.
+    ///
+    /// # Errors
+    /// What `work` says, or 57014 if it was done before the request came to it.
+    pub(crate) async fn done_there<T>(
+        &self,
+        work: impl Future<Output = Result<T, SqlError>>,
+    ) -> Result<T, SqlError> {
+        let doing = self.begins();
+        let done = work.await;
+        match self.ended(&doing).await {
+            true => done.and_then(|_| Err(cancelled())),
+            false => done,
+        }
+    }
+
+    fn begins(&self) -> Arc<Work> {
+        let doing = Arc::new(Work::default());
+        *locked(&self.doing) = Some(Arc::clone(&doing));
+        doing
+    }
+
+    /// Nothing more is done; whether somebody had asked to cancel it, once the database has been asked.
+    async fn ended(&self, doing: &Work) -> bool {
+        *locked(&self.doing) = None;
+        let asked = doing.asked.load(Ordering::SeqCst);
+        if asked {
             doing.cancelled.notified().await;
         }
-        Err(SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request"))
+        asked
     }
 }
 
@@ -177,6 +213,27 @@ mod tests {
         let ended = working.as_mut().poll(&mut context).map(|ended| ended.unwrap_err().sqlstate);
         assert_eq!(ended, std::task::Poll::Ready("57014"));
         let next = std::pin::pin!(entered.unless_cancelled(std::future::ready(Ok(6))));
+        assert!(matches!(next.poll(&mut context), std::task::Poll::Ready(Ok(6))));
+    }
+
+    #[test]
+    fn what_is_done_at_the_database_ends_when_no_request_is_on_its_way_there() {
+        let sessions = Cancellable::default();
+        let entered = sessions.enter(Key { process: 7, secret: 9 });
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for (answer, code) in [(Ok(5), "57014"), (Err(SqlError::new("55P03", "")), "55P03")] {
+            let (done, work) = tokio::sync::oneshot::channel();
+            let mut working = std::pin::pin!(entered.done_there(async { work.await.unwrap() }));
+            assert!(working.as_mut().poll(&mut context).is_pending());
+            let request = sessions.cancel(entered.shown).unwrap();
+            assert!(working.as_mut().poll(&mut context).is_pending());
+            assert!(done.send(answer).is_ok());
+            assert!(working.as_mut().poll(&mut context).is_pending(), "the database was not asked yet");
+            drop(request);
+            let ended = working.as_mut().poll(&mut context).map(|ended| ended.unwrap_err().sqlstate);
+            assert_eq!(ended, std::task::Poll::Ready(code));
+        }
+        let next = std::pin::pin!(entered.done_there(std::future::ready(Ok(6))));
         assert!(matches!(next.poll(&mut context), std::task::Poll::Ready(Ok(6))));
     }
 }

@@ -370,6 +370,8 @@ pub enum Expression {
     Negated(Box<Expression>),
     /// The one of the number, from 1, that a plain column of the row says; NULL without one.
     Chosen(usize, Vec<Expression>),
+    /// As a cast makes it.
+    Cast(Box<Expression>, ColumnType),
     /// As a column has it that it is assigned to.
     Assigned(Box<Expression>, Arc<Encryption>),
     /// What is new where a row is there that was to be inserted, else what is kept.

@@ -215,6 +215,7 @@ fn expression(of: &Expression) -> String {
         Expression::Chosen(position, among) => {
             format!("read {position} of [{}]", among.iter().map(expression).collect::<Vec<_>>().join(", "))
         }
+        Expression::Cast(inner, kind) => format!("{} as {}", expression(inner), kind.name()),
         Expression::Assigned(inner, of) => format!("{} for {}", expression(inner), of.label),
         Expression::Upserted { is_there, new, kept } => {
             format!("{} where read {is_there}, else {}", expression(new), expression(kept))

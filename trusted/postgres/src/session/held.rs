@@ -7,8 +7,8 @@ use crate::pipeline::{Asked, Entry};
 /// Statements that held labels are remembered of a transaction, at most: another is run again.
 const REMEMBERED_MAX: usize = 32;
 
-/// What ended, or took back, what a transaction had locked: the tags of what may.
-const ENDS: [&[u8]; 3] = [b"ROLLBACK", b"COMMIT", b"PREPARE TRANSACTION"];
+/// The tags of what may have ended or taken back what a transaction had locked, or taken away the setting by which triggers know of it.
+const ENDS: [&[u8]; 6] = [b"ROLLBACK", b"COMMIT", b"PREPARE TRANSACTION", b"RESET", b"DO\0", b"CALL"];
 
 /// What has held labels in the transaction under way.
 #[derive(Default)]

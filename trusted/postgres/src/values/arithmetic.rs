@@ -60,10 +60,8 @@ fn evaluate(
         }
         Expression::Coalesce(parts) => {
             for part in parts {
-                if let Some(Typed { datum, kind }) = evaluate(part, column, inputs)? {
-                    // In the type of all parts.
-                    let kind = parts.iter().map(kind_of).fold(kind, common);
-                    return Ok(Some(Typed { datum, kind }));
+                if let Some(found) = evaluate(part, column, inputs)? {
+                    return Ok(Some(in_type_of_all(found, parts)));
                 }
             }
             Ok(None)
@@ -72,9 +70,11 @@ fn evaluate(
             let number = inputs.read.get(*position).and_then(Option::as_deref);
             let place = number.and_then(|digits| digits.parse::<usize>().ok()?.checked_sub(1));
             let Some(chosen) = place.and_then(|place| among.get(place)) else { return Ok(None) };
-            let found = evaluate(chosen, column, inputs)?;
-            let whole = |kind| among.iter().map(kind_of).fold(kind, common);
-            Ok(found.map(|Typed { datum, kind }| Typed { datum, kind: whole(kind) }))
+            Ok(evaluate(chosen, column, inputs)?.map(|found| in_type_of_all(found, among)))
+        }
+        Expression::Cast(inner, to) => {
+            let Some(Typed { datum, kind }) = evaluate(inner, column, inputs)? else { return Ok(None) };
+            Ok(Some(Typed { datum: datum.cast(kind, *to, inputs.asker.in_utc)?, kind: *to }))
         }
         Expression::Assigned(inner, of) => {
             let Some(Typed { datum, kind }) = evaluate(inner, of, inputs)? else { return Ok(None) };
@@ -93,6 +93,11 @@ fn evaluate(
             evaluate(inner, column, inputs)?.map(|value| negated(value, column)).transpose()
         }
     }
+}
+
+/// One of several values, in the type of all.
+fn in_type_of_all(found: Typed, among: &[Expression]) -> Typed {
+    Typed { kind: among.iter().map(kind_of).fold(found.kind, common), ..found }
 }
 
 /// A number with the other sign.
@@ -152,6 +157,7 @@ fn kind_of(expression: &Expression) -> ColumnType {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
         }
         Expression::Negated(inner) => kind_of(inner),
+        Expression::Cast(_, kind) => *kind,
         Expression::Assigned(_, of) => of.kind,
         Expression::Upserted { new, .. } => kind_of(new),
     }

@@ -6,7 +6,7 @@ use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Expression, Output, Piece, Source};
 use crate::rewrite::analysis::Analysis;
-use crate::rewrite::constant::{Constant, Written, constant};
+use crate::rewrite::constant::{Constant, Written, cast_agrees, constant};
 use crate::rewrite::scope::{Relation, Scope};
 use crate::rewrite::select::{first_token, is_safe};
 use crate::text::Lexemes;
@@ -36,9 +36,9 @@ fn results_of(lexemes: &Lexemes, case: usize) -> Option<(Range<usize>, Vec<Range
     None
 }
 
-/// Is a cast to a type one that leaves the column's values as they are?
-fn keeps(kind: ColumnType, of: &Encryption) -> bool {
-    kind == of.kind || (kind.modifier() == -1 && kind.plain() == of.kind.plain())
+/// The type of a cast that makes one of the column's kind.
+fn cast_kind(name: &str, of: &Encryption) -> Option<ColumnType> {
+    ColumnType::parse(name).filter(|_| cast_agrees(name, of.kind))
 }
 
 impl Analysis<'_> {
@@ -82,8 +82,7 @@ impl Analysis<'_> {
         match expression {
             Expr::Nested(inner) => self.is_choice_of_constants(inner, of),
             Expr::Cast { expr, data_type, format: None, .. } => {
-                let kind = ColumnType::parse(&data_type.to_string());
-                kind.is_some_and(|kind| keeps(kind, of)) && self.is_choice_of_constants(expr, of)
+                cast_kind(&data_type.to_string(), of).is_some() && self.is_choice_of_constants(expr, of)
             }
             Expr::Case { conditions, else_result, .. } => {
                 conditions.iter().map(|when| &when.result).chain(else_result.as_deref()).all(is_taken)
@@ -92,8 +91,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// A choice, the number of whose branch the server says of each row; none if it is no such choice. A cast to the column's type
-    /// is left out.
+    /// A choice, the number of whose branch the server says of each row; none if it is no such choice.
     pub(super) fn computable_choice(
         &mut self,
         expression: &Expr,
@@ -103,11 +101,9 @@ impl Analysis<'_> {
         match expression {
             Expr::Nested(inner) => self.computable_choice(inner, of, scope),
             Expr::Cast { expr, data_type, format: None, .. } => {
-                let kind = ColumnType::parse(&data_type.to_string());
-                match kind.is_some_and(|kind| keeps(kind, of)) {
-                    true => self.computable_choice(expr, of, scope),
-                    false => Ok(None),
-                }
+                let Some(kind) = cast_kind(&data_type.to_string(), of) else { return Ok(None) };
+                let chosen = self.computable_choice(expr, of, scope)?;
+                Ok(chosen.map(|chosen| Expression::Cast(Box::new(chosen), kind)))
             }
             // What is read of a row that was to be inserted is read without parameters.
             Expr::Case { .. } if self.upsert.is_none() => self.computable_case(expression, of, scope),

@@ -4,13 +4,14 @@
 use super::What;
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
 use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
+use crate::rewrite::write::assigned;
 use crate::text::name_of;
 use crate::values::{common_kind, kind_of_digits};
 use sqlparser::ast::{CastKind, Expr, FunctionArguments};
@@ -151,6 +152,30 @@ fn cast_of_choice(expression: &Expr) -> Option<(&CastKind, &Expr)> {
     }
 }
 
+/// The type that a choice is cast to at last; none inside if no column is of it.
+fn kind_of_cast(expression: &Expr) -> Option<Option<ColumnType>> {
+    match expression {
+        Expr::Nested(inner) => kind_of_cast(inner),
+        Expr::Cast { expr, data_type, format: None, .. } => {
+            choices(expr).map(|_| ColumnType::parse(&data_type.to_string()))
+        }
+        _ => None,
+    }
+}
+
+fn is_text(kind: ColumnType) -> bool {
+    matches!(kind, ColumnType::Text | ColumnType::Varchar(_))
+}
+
+/// Does a cast to a type leave all values of another as they are?
+fn keeps(to: ColumnType, of: ColumnType) -> bool {
+    let is_wide = || match (of, to) {
+        (of, to) if of.is_integer() && to.is_integer() => common_kind(&[of, to]) == Some(to),
+        (of, to) => of.plain() == to.plain() || (is_text(of) && is_text(to)),
+    };
+    to == of || (to.modifier() == -1 && is_wide())
+}
+
 impl Analysis<'_> {
     /// The tokens of a choice.
     fn tokens_of_choice(&self, expression: &Expr) -> Option<Range<usize>> {
@@ -173,9 +198,15 @@ impl Analysis<'_> {
         }
     }
 
-    /// A choice that is cast to its column's type, as Django writes it, is chosen without the cast.
-    fn leave_out_casts(&mut self, expression: &Expr, encryption: &Encryption) -> Result<(), SqlError> {
-        let mut rest = expression;
+    /// A choice that is cast to its column's type, as Django writes it, is chosen without the casts: the names of their types, the
+    /// innermost first, for its constants.
+    fn leave_out_casts(
+        &mut self,
+        expression: &Expr,
+        encryption: &Encryption,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<String>, SqlError> {
+        let (mut rest, mut names) = (expression, Vec::new());
         while let Some((kind, inner)) = cast_of_choice(rest) {
             let chosen = self.tokens_of_choice(inner);
             let cast = chosen.and_then(|chosen| {
@@ -193,13 +224,15 @@ impl Analysis<'_> {
                 ));
             };
             let (source, written) = (Source::Constant(None), Written::Any);
-            let cast = Constant { tokens: tokens.clone(), source, written, cast: Some(name) };
+            let cast = Constant { tokens: tokens.clone(), source, written, cast: Some(name.clone()) };
             self.check_constant(&cast, encryption)?;
-            if cast.cast_kind().is_some_and(|kind| kind.modifier() != -1 && kind != encryption.kind) {
+            names.insert(0, name);
+            let is_kept = cast.cast_kind().is_none_or(|kind| keeps(kind, encryption.kind));
+            if !is_kept && self.column_of(&[inner], scope)?.is_some() {
                 return Err(self.unsupported(
                     tokens.start,
                     format!(
-                        "a cast to other digits or another length than column {}'s has",
+                        "a cast to another type, other digits or another length than column {}'s has",
                         encryption.label
                     ),
                     "Leave out the cast, or cast to the column's type.",
@@ -214,7 +247,38 @@ impl Analysis<'_> {
             }
             rest = inner;
         }
-        Ok(())
+        Ok(names)
+    }
+
+    /// A constant of a choice as the casts around that make it; of the type first that it has among the choice's values.
+    fn cast_in_choice(
+        &self,
+        found: Constant,
+        (casts, among): (&[String], Option<ColumnType>),
+    ) -> Result<Constant, SqlError> {
+        let is_open = found.cast.is_none() && found.written == Written::Any;
+        let is_text = matches!(found.source, Source::Constant(Some(_)));
+        let first = among.filter(|_| is_open && is_text && !casts.is_empty()).map(ColumnType::name);
+        let mut cast = found.clone();
+        for name in first.iter().chain(casts) {
+            // What has no value is none of any type, and a parameter has that of the column.
+            let has_effect = match cast.source {
+                Source::Parameter(_) => ColumnType::parse(name).is_some_and(|kind| kind.modifier() != -1),
+                _ => is_text,
+            };
+            if !has_effect {
+                continue;
+            }
+            let Some(made) = cast.cast_to(name.clone()) else {
+                return Err(self.unsupported(
+                    found.tokens.start,
+                    format!("a value of a choice does not become {name} here"),
+                    "Leave out the cast.",
+                ));
+            };
+            cast = made;
+        }
+        Ok(cast)
     }
 
     /// What a choice among values of an encrypted column gives; none if it is no such choice, and nothing was touched.
@@ -226,7 +290,7 @@ impl Analysis<'_> {
         let Some((values, _)) = choices(expression) else { return Ok(None) };
         let Some(encryption) = self.column_of(&values, scope)? else { return Ok(None) };
         let encryption = self.as_chosen(expression, encryption, scope)?;
-        self.choose(&[expression], &Form::Sealed(encryption.clone()), &encryption, scope)?;
+        self.choose((&[expression], (&[], None)), &Form::Sealed(encryption.clone()), &encryption, scope)?;
         Ok(Some(What::Sealed(encryption, false)))
     }
 
@@ -287,9 +351,62 @@ impl Analysis<'_> {
             values.rotate_right(1);
         }
         for value in values {
-            is_open |= self.kinds_of_choice(value, kinds, scope)?;
+            is_open |= match kind_of_cast(value) {
+                Some(kind) => {
+                    kinds.extend(kind);
+                    kind.is_none()
+                }
+                None => self.kinds_of_choice(value, kinds, scope)?,
+            };
         }
         Ok(is_open)
+    }
+
+    /// The type that the values of a choice have in common, without digits or a length.
+    ///
+    /// # Errors
+    /// PostgreSQL finds none for them.
+    fn kind_among(&mut self, choice: &Expr, scope: &Scope<'_>) -> Result<Option<ColumnType>, SqlError> {
+        let mut kinds = Vec::new();
+        self.kinds_of_choice(choice, &mut kinds, scope)?;
+        let family = |kind: ColumnType| match kind.plain() {
+            kind if kind.is_number() => ColumnType::Numeric(None),
+            kind if is_text(kind) => ColumnType::Text,
+            ColumnType::Timestamp | ColumnType::TimestampTz => ColumnType::Date,
+            kind => kind,
+        };
+        let other = |first: &ColumnType| kinds.iter().find(|kind| family(**kind) != family(*first));
+        if let Some((first, other)) = kinds.first().and_then(|first| Some((first, other(first)?))) {
+            let message =
+                format!("types {} and {} of a choice cannot be matched", first.name(), other.name());
+            let at = super::first_token(self.lexemes, choice);
+            return Err(self.at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), at));
+        }
+        Ok(common_kind(&kinds).map(ColumnType::plain))
+    }
+
+    /// That a value of a choice among numbers is one where its text would be stored: PostgreSQL reads it as a number first.
+    fn require_number(
+        &self,
+        found: &Constant,
+        (casts, among): (&[String], Option<ColumnType>),
+        encryption: &Encryption,
+    ) -> Result<(), SqlError> {
+        let is_open = found.cast.is_none() && found.written == Written::Any;
+        let is_as_it_is = match &found.source {
+            Source::Constant(None) => false,
+            Source::Parameter(_) => true,
+            _ => casts.is_empty(),
+        };
+        let stays = is_open && is_as_it_is && is_text(encryption.kind);
+        if !(stays && among.is_some_and(ColumnType::is_number)) {
+            return Ok(());
+        }
+        Err(self.unsupported(
+            found.tokens.start,
+            format!("a string or a parameter is chosen beside a number for column {}", encryption.label),
+            "Write the numbers as strings.",
+        ))
     }
 
     /// The first encrypted column among values.
@@ -381,7 +498,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<Vec<Piece>, SqlError> {
         let other = self.edits.take();
-        let chosen = self.choose(&[expression], form, encryption, scope);
+        let chosen = self.choose((&[expression], (&[], None)), form, encryption, scope);
         self.place_plain_parameters_in(tokens.clone());
         let pieces = self.edits.pieces(self.text, self.bytes(tokens));
         self.edits.restore(other);
@@ -389,25 +506,30 @@ impl Analysis<'_> {
         pieces
     }
 
+    /// Values, of which constants are cast as is said and then become values of a column.
     fn choose(
         &mut self,
-        values: &[&Expr],
+        (values, casts): (&[&Expr], (&[String], Option<ColumnType>)),
         form: &Form,
         encryption: &Arc<Encryption>,
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         for value in values {
             if let Some(found) = constant(self.lexemes, value) {
-                let pieces = self.typed_pieces(&found, form.clone())?;
+                self.require_number(&found, casts, encryption)?;
+                let found = self.cast_in_choice(found, casts)?;
+                let pieces = self.typed_pieces(&assigned(&found, encryption), form.clone())?;
                 let bytes = self.bytes(&found.tokens);
                 self.edits.replace(bytes, pieces);
                 continue;
             }
             if let Some((inner, conditions)) = choices(value) {
-                self.leave_out_casts(value, encryption)?;
+                let mut names = self.leave_out_casts(value, encryption, scope)?;
                 self.expressions(conditions, scope, "CASE")?;
                 self.understand_called(value);
-                self.choose(&inner, form, encryption, scope)?;
+                names.extend_from_slice(casts.0);
+                let among = self.kind_among(value, scope)?;
+                self.choose((&inner, (&names, among)), form, encryption, scope)?;
                 continue;
             }
             match self.reference(value, scope)? {

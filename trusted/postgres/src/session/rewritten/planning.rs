@@ -133,7 +133,9 @@ impl Requests<'_> {
         if planned.iter().all(as_whole) {
             return Ok(None);
         }
-        self.shared.state().settings.require_readable()?;
+        if !tables::is_of_the_session(text) {
+            self.shared.state().settings.require_readable()?;
+        }
         self.behind.require_orders(&planned)?;
         let unchanged = planned.iter().all(|one| one.action == Action::Unchanged);
         Ok((!unchanged).then_some((text, planned)))

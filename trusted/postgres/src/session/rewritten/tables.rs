@@ -96,9 +96,10 @@ pub(super) fn holds_word(text: &str, word: &str) -> bool {
 
 /// Is a text one statement about the session or its transaction, whatever names it has within? It holds no semicolon but at its end.
 pub(super) fn is_of_the_session(text: &str) -> bool {
-    const WORDS: [&str; 11] = [
+    const WORDS: [&str; 12] = [
         "set",
         "reset",
+        "discard",
         "show",
         "begin",
         "start",
@@ -362,8 +363,12 @@ impl Requests<'_> {
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
-        self.write().await.map_err(|_| lost())?;
-        answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
+        let entered = self.behind.entered;
+        let asked = async {
+            self.write().await.map_err(|_| lost())?;
+            answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
+        };
+        entered.done_there(asked).await
     }
 }
 
@@ -373,7 +378,9 @@ mod tests {
 
     #[test]
     fn what_is_of_the_session_alone_is_known() {
-        for text in ["SET client_encoding = 'UTF8';", " rollback", "reset ALL", "SAVEPOINT clients"] {
+        for text in
+            ["SET client_encoding = 'UTF8';", " rollback", "reset ALL", "Discard all", "SAVEPOINT clients"]
+        {
             assert!(is_of_the_session(text), "{text}");
         }
         for text in [
