@@ -160,7 +160,8 @@ impl Requests<'_> {
         let sent = std::mem::take(&mut self.changes.sent);
         let unseen = std::mem::take(&mut self.changes.unseen);
         let was_changed = self.shared.state().changed_tables;
-        let read = self.ask_catalog().await;
+        let entered = self.behind.entered;
+        let read = entered.done_there(self.ask_catalog()).await;
         if read.is_err() {
             self.changes.sent |= sent;
             self.changes.unseen.extend(unseen);
@@ -255,12 +256,12 @@ impl Requests<'_> {
         }
         let quoted = |name: &String| format!("E'{}'", name.replace('\\', "\\\\").replace('\'', "''"));
         let names: Vec<String> = names.iter().map(quoted).collect();
-        let views = self
-            .ask(&format!(
-                "SELECT 1 FROM pg_catalog.pg_class WHERE (relkind IN ('v', 'm') OR (relispartition AND relkind IN ('r', 'p', 'f'))) AND relname IN ({}) LIMIT 1",
-                names.join(", ")
-            ))
-            .await?;
+        let question = format!(
+            "SELECT 1 FROM pg_catalog.pg_class WHERE (relkind IN ('v', 'm') OR (relispartition AND relkind IN ('r', 'p', 'f'))) AND relname IN ({}) LIMIT 1",
+            names.join(", ")
+        );
+        let entered = self.behind.entered;
+        let views = entered.done_there(self.ask(&question)).await?;
         self.shared.state().changed_tables |= was_changed || !views.is_empty();
         if views.is_empty() { Ok(catalog) } else { self.catalog().await }
     }
@@ -363,12 +364,8 @@ impl Requests<'_> {
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
-        let entered = self.behind.entered;
-        let asked = async {
-            self.write().await.map_err(|_| lost())?;
-            answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
-        };
-        entered.done_there(asked).await
+        self.write().await.map_err(|_| lost())?;
+        answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
     }
 }
 
