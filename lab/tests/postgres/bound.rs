@@ -23,15 +23,30 @@ const PLAIN: &str =
     "SELECT 1 FROM people WHERE position('secret'::bytea IN memo) + position('Canary'::bytea IN name) > 0";
 
 /// A connection whose messages are written one by one.
-pub(crate) struct Raw(TcpStream);
+pub(crate) struct Raw(TcpStream, Option<(SocketAddr, i32, i32)>);
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let mut raw = Self(TcpStream::connect(address).unwrap());
+        let mut raw = Self(TcpStream::connect(address).unwrap(), None);
         let mut out = BytesMut::new();
         frontend::startup_message([("user", "postgres"), ("database", "postgres")], &mut out).unwrap();
-        raw.ask(&out);
+        let came = raw.ask(&out);
+        let (_, key) = came.iter().find(|(kind, _)| *kind == b'K').unwrap();
+        let number = |at: usize| i32::from_be_bytes(key[at..at + 4].try_into().unwrap());
+        raw.1 = Some((address, number(0), number(4)));
         raw
+    }
+
+    /// What cancels the session's statement, and waits until the request has been taken.
+    pub(crate) fn canceller(&self) -> impl Fn() + use<> {
+        let (address, process, secret) = self.1.unwrap();
+        move || {
+            let mut out = BytesMut::new();
+            frontend::cancel_request(process, secret, &mut out);
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&out).unwrap();
+            assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
+        }
     }
 
     /// Sends messages, and reads until the database waits: what came, by kind.

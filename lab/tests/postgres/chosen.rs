@@ -3,7 +3,7 @@
 
 mod generated;
 
-use crate::differential::Choices;
+use crate::differential::{Choices, put_binary};
 use crate::pair::Pair;
 use bytes::{BufMut, BytesMut};
 use generated::{Given, Statement};
@@ -18,14 +18,9 @@ impl ToSql for Given {
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         let Some(text) = &self.text else { return Ok(IsNull::Yes) };
-        match *ty {
-            _ if !self.is_binary(ty) => out.put_slice(text.as_bytes()),
-            Type::INT2 => out.put_i16(text.parse()?),
-            Type::INT4 => out.put_i32(text.parse()?),
-            Type::INT8 => out.put_i64(text.parse()?),
-            Type::FLOAT8 => out.put_f64(text.parse()?),
-            Type::BOOL => out.put_u8(u8::from(text == "true")),
-            _ => out.put_slice(text.as_bytes()),
+        match self.is_binary(ty) {
+            true => put_binary(text, ty, out)?,
+            false => out.put_slice(text.as_bytes()),
         }
         Ok(IsNull::No)
     }

@@ -10,6 +10,7 @@ mod statements;
 mod wider;
 
 pub(crate) use compare::{Reply, Side};
+pub(crate) use parameters::put_binary;
 pub(crate) use schema::RandomSchema;
 pub(crate) use statements::{Connection, Statement};
 

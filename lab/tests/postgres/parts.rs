@@ -212,6 +212,41 @@ async fn in_a_transaction_that_has_failed_nothing_is_named_and_in_one_that_sees_
     }
 }
 
+#[tokio::test]
+async fn what_is_asked_within_a_pipeline_is_cancelled_and_the_next_statement_is_not() {
+    let (_server, proxy, _clients, direct) = parted().await;
+    let mut raw = raw(&proxy);
+    let cancel = raw.canceller();
+    let mut out = BytesMut::new();
+    send("SELECT 1", &[], &mut out);
+    send("INSERT INTO plain (id) VALUES (77)", &[], &mut out);
+    frontend::sync(&mut out);
+    let waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    // What it asks is prepared from the first of these on.
+    for round in 0..4 {
+        if round == 1 {
+            assert_eq!(failed(&raw.query("SELECT id FROM plain")), None);
+        }
+        let asked = "BEGIN; LOCK TABLE pg_catalog.pg_inherits IN ACCESS EXCLUSIVE MODE";
+        direct.batch_execute(asked).await.unwrap();
+        let sent = out.clone();
+        let asking = tokio::task::spawn_blocking(move || (raw.ask(&sent), raw));
+        while direct.simple_query(waiting).await.unwrap().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        cancel();
+        let came;
+        (came, raw) = asking.await.unwrap();
+        let kinds: Vec<u8> = came.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, b"12DCEZ", "{:?}", failed(&came));
+        assert!(failed(&came).unwrap().contains("57014"));
+        direct.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(failed(&raw.query("SELECT pg_sleep(0.05)")), None);
+        assert_eq!(failed(&raw.query("SELECT id FROM plain WHERE id = 1")), None);
+    }
+    assert_eq!(answered(&direct, "SELECT id FROM plain").await.unwrap(), ["id", "0 rows"]);
+}
+
 const ORDINARY: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS mig1 (id int); INSERT INTO mig1 VALUES (1); SELECT * FROM mig1",
     "CREATE TABLE mig2 (id int); INSERT INTO mig2 VALUES (1); CREATE INDEX ON mig2 (id)",
@@ -261,7 +296,7 @@ async fn what_names_no_part_is_answered_as_without_the_proxy() {
 async fn nothing_is_asked_where_no_declared_table_has_parts_nor_of_declared_tables_alone() {
     let statements =
         ["SELECT id FROM plain", "SELECT id FROM plain WHERE a = 1", "INSERT INTO plain (id) VALUES (5)"];
-    let asked = |log: &Log<'_>| log.text().matches("statement: WITH RECURSIVE asked").count();
+    let asked = |log: &Log<'_>| log.text().matches("arras asks of parts: WITH RECURSIVE asked").count();
     let (server, _proxy, [_, client]) =
         both(SCHEMA, "CREATE TABLE notes (id int, memo text); CREATE TABLE plain (id int, a int)").await;
     client.batch_execute("SELECT id FROM plain").await.unwrap();
@@ -270,6 +305,7 @@ async fn nothing_is_asked_where_no_declared_table_has_parts_nor_of_declared_tabl
         client.batch_execute(statement).await.unwrap();
     }
     assert_eq!(log.text().matches("statement: ").count(), statements.len(), "{}", log.text());
+    assert!(!log.text().contains("arras asks of"), "{}", log.text());
     let (server, _proxy, [_, client], _direct) = parted().await;
     let log = Log::here(&server);
     for statement in statements {

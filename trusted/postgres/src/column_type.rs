@@ -50,6 +50,12 @@ impl ColumnType {
         matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
     }
 
+    /// Are its values texts?
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Varchar(_))
+    }
+
     /// The type without digits or a length.
     #[must_use]
     pub fn plain(self) -> Self {

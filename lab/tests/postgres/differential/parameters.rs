@@ -48,6 +48,23 @@ pub(super) fn statement(choices: &mut Choices, text: &str, is_ordered: bool) -> 
     Statement { text: replaced, is_ordered, bound: Some(bound) }
 }
 
+/// Writes a value in the binary format of its type, of those that are so written here; others as text.
+pub(crate) fn put_binary(
+    text: &str,
+    ty: &Type,
+    out: &mut BytesMut,
+) -> Result<(), Box<dyn Error + Sync + Send>> {
+    match *ty {
+        Type::INT2 => out.put_i16(text.parse()?),
+        Type::INT4 => out.put_i32(text.parse()?),
+        Type::INT8 => out.put_i64(text.parse()?),
+        Type::FLOAT8 => out.put_f64(text.parse()?),
+        Type::BOOL => out.put_u8(u8::from(text == "true")),
+        _ => out.put_slice(text.as_bytes()),
+    }
+    Ok(())
+}
+
 impl Parameter {
     fn is_binary(&self, ty: &Type) -> bool {
         let known = [Type::INT2, Type::INT4, Type::INT8, Type::FLOAT8, Type::TEXT, Type::BOOL];
@@ -58,17 +75,9 @@ impl Parameter {
 impl ToSql for Parameter {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         let text = self.text.as_str();
-        if !self.is_binary(ty) {
-            out.put_slice(text.as_bytes());
-            return Ok(IsNull::No);
-        }
-        match *ty {
-            Type::INT2 => out.put_i16(text.parse()?),
-            Type::INT4 => out.put_i32(text.parse()?),
-            Type::INT8 => out.put_i64(text.parse()?),
-            Type::FLOAT8 => out.put_f64(text.parse()?),
-            Type::BOOL => out.put_u8(u8::from(text == "true")),
-            _ => out.put_slice(text.as_bytes()),
+        match self.is_binary(ty) {
+            true => put_binary(text, ty, out)?,
+            false => out.put_slice(text.as_bytes()),
         }
         Ok(IsNull::No)
     }

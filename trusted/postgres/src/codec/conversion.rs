@@ -29,11 +29,10 @@ fn zoned(from: ColumnType, to: ColumnType) -> SqlError {
 
 /// Is a value of one type assigned to another without a cast?
 fn is_assigned(from: ColumnType, to: ColumnType) -> bool {
-    let is_text = |kind| matches!(kind, ColumnType::Text | ColumnType::Varchar(_));
     let is_time = |kind| matches!(kind, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
     let is_json = |kind| matches!(kind, ColumnType::Json | ColumnType::Jsonb);
     from.plain() == to.plain()
-        || is_text(to)
+        || to.is_text()
         || (from.is_number() && to.is_number())
         || (is_time(from) && is_time(to))
         || (is_json(from) && is_json(to))
@@ -138,9 +137,7 @@ impl Datum {
             }
             (value, ColumnType::Text | ColumnType::Varchar(_)) => Self::Text(value.cast_to_text(from)),
             // What is read from a text is what the text says.
-            (Self::Text(text), to) if matches!(from, ColumnType::Text | ColumnType::Varchar(_)) => {
-                Self::of_type(to, &text)?
-            }
+            (Self::Text(text), to) if from.is_text() => Self::of_type(to, &text)?,
             (value @ Self::Text(_), ColumnType::Json | ColumnType::Jsonb) => value,
             (Self::Boolean(value), ColumnType::Integer) => Self::Integer(value.into()),
             (Self::Integer(number), ColumnType::Boolean) if from == ColumnType::Integer => {

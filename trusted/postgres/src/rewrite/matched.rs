@@ -94,9 +94,7 @@ impl Analysis<'_> {
             self.check_configuration(named, &column.what)?;
         }
         let (asked, written) = &query.what;
-        if asked.cast.is_some()
-            && !matches!(asked.cast_kind(), Some(ColumnType::Text | ColumnType::Varchar(_)))
-        {
+        if asked.cast.is_some() && !asked.cast_kind().is_some_and(ColumnType::is_text) {
             return Err(self.not_a_query(&column.what));
         }
         self.type_parameter(&asked.source, ColumnType::Text.oid());

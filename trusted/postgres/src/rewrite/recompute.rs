@@ -235,7 +235,7 @@ impl Analysis<'_> {
             _ => 1,
         };
         let mut text = self.source(&(start..start + width)).to_owned();
-        if matches!(of.kind, ColumnType::Text | ColumnType::Varchar(_)) {
+        if of.kind.is_text() {
             // As it is cast, not as it is printed: without a `char`'s padding, `true` in full.
             text = format!("({text})::pg_catalog.text");
         }

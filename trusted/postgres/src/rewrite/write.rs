@@ -7,7 +7,6 @@ use super::select::{Grouped, Mode, ResultColumn};
 use super::spelling::condition_of_conflict;
 use super::term::Term;
 use crate::catalog::{Constant as Default, Encryption};
-use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::text::{fold, quoted};
@@ -62,7 +61,7 @@ pub(super) fn stored_names(name: &str, encryption: Option<&Arc<Encryption>>) -> 
 /// for one of texts.
 pub(super) fn assigned(value: &Constant, encryption: &Encryption) -> Constant {
     let mut value = value.clone();
-    let is_text = matches!(encryption.kind, ColumnType::Text | ColumnType::Varchar(_));
+    let is_text = encryption.kind.is_text();
     if let (Written::Number, None, Source::Constant(Some(text)), true) =
         (value.written, &value.cast, &mut value.source, is_text)
         && let Some(shown) = crate::codec::number_text(text)

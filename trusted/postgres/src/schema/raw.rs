@@ -287,7 +287,7 @@ fn language_of(
         (None, Some(language)) => {
             mistake(language.span(), "a language without \"text\" among the operations")
         }
-        (Some(entry), _) if !matches!(kind, ColumnType::Text | ColumnType::Varchar(_)) => {
+        (Some(entry), _) if !kind.is_text() => {
             mistake(entry.span(), format!("{} has no words: \"text\" is for text and varchar", kind.name()))
         }
         (Some(_), None) => Ok(Some(LANGUAGES[0])),

@@ -8,7 +8,7 @@ mod shape;
 mod texts;
 
 pub(super) use copies::{CopiedTable, CopyRow, CopyingOut};
-pub(super) use exchange::{Exchange, Rows};
+pub(super) use exchange::{Answer, Exchange, Rows};
 pub(super) use keys::{Stored, shown_error, stored_by};
 use rows::row;
 pub(super) use rows::{Opening, opened_texts, put_value, too_long};

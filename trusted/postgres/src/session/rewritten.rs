@@ -8,6 +8,7 @@ mod computing;
 mod current;
 mod passing;
 mod planning;
+mod questions;
 mod refused;
 mod tables;
 mod targets;
@@ -80,6 +81,7 @@ pub(super) struct Requests<'a> {
     changes: tables::Changes,
     /// What its statements mean that may be parts of declared tables.
     meant: asked_parts::Meant,
+    questions: questions::Questions,
     pub(super) passed_over: refused::PassedOver,
 }
 
@@ -112,6 +114,7 @@ pub(super) async fn pass(
         names_in_sql: false,
         changes: tables::Changes::default(),
         meant: asked_parts::Meant::default(),
+        questions: questions::Questions::default(),
         passed_over: refused::PassedOver::default(),
     };
     match requests.run(from).await {
@@ -292,7 +295,7 @@ impl Requests<'_> {
             return Ok(());
         }
         self.fail_transaction();
-        self.meant.before(kind);
+        self.meant_before(kind, body);
         let blank = self.without_comments(kind, message).await;
         let message = blank.as_deref().unwrap_or(message);
         let body = message.get(HEAD_BYTES..).unwrap_or_default();

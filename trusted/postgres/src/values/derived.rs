@@ -214,11 +214,10 @@ fn compared(one: &Typed, other: &Typed) -> Ordering {
 
 /// Are values of two types compared, by their order or only by whether they are equal? The order of texts is their collation's.
 fn comparable(how: Compared, one: ColumnType, other: ColumnType) -> bool {
-    let is_text = |kind| matches!(kind, ColumnType::Text | ColumnType::Varchar(_));
     let equals = matches!(how, Compared::Equal | Compared::NotEqual);
     match (one, other) {
         (one, other) if one.is_number() && other.is_number() => true,
-        (one, other) if is_text(one) && is_text(other) => equals,
+        (one, other) if one.is_text() && other.is_text() => equals,
         (ColumnType::Json | ColumnType::Jsonb, _) => false,
         (one, other) => one == other,
     }
@@ -336,9 +335,8 @@ pub(crate) fn common_kind(kinds: &[ColumnType]) -> Option<ColumnType> {
     if rest.iter().all(|kind| kind == first) {
         return Some(*first);
     }
-    let is_text = |kind: &ColumnType| matches!(kind, ColumnType::Text | ColumnType::Varchar(_));
     // Each of the two types of texts is taken for the other.
-    if kinds.iter().all(is_text) {
+    if kinds.iter().all(|kind| kind.is_text()) {
         return Some(first.plain());
     }
     let widest = kinds.iter().map(|kind| Some((rank(*kind)?, kind.plain())));
@@ -348,14 +346,13 @@ pub(crate) fn common_kind(kinds: &[ColumnType]) -> Option<ColumnType> {
 
 /// Does the proxy cast one type to another as PostgreSQL does, in every session?
 fn casts(from: ColumnType, to: ColumnType) -> bool {
-    let is_text = |kind| matches!(kind, ColumnType::Text | ColumnType::Varchar(_));
     match (from, to) {
         (from, to) if from.plain() == to.plain() => true,
         (from, to) if from.is_number() && to.is_number() => true,
-        (from, to) if is_text(from) => is_text(to) || to.is_number() || to == ColumnType::Boolean,
+        (from, to) if from.is_text() => to.is_text() || to.is_number() || to == ColumnType::Boolean,
         (ColumnType::Boolean, ColumnType::Integer) | (ColumnType::Integer, ColumnType::Boolean) => true,
         (ColumnType::Date, ColumnType::Timestamp) | (ColumnType::Timestamp, ColumnType::Date) => true,
-        (from, to) if is_text(to) => {
+        (from, to) if to.is_text() => {
             from.is_number()
                 || matches!(
                     from,
@@ -373,15 +370,16 @@ fn casts(from: ColumnType, to: ColumnType) -> bool {
 impl Called {
     /// The type of what the function makes of one; none if there is no such function.
     fn kind(self, of: ColumnType) -> Option<ColumnType> {
-        let is_text = matches!(of, ColumnType::Text | ColumnType::Varchar(_));
         match self {
             Self::Absolute => of.is_number().then_some(of.plain()),
             Self::Floor | Self::Ceiling | Self::Truncated => match of {
                 ColumnType::Numeric(_) => Some(ColumnType::Numeric(None)),
                 of => of.is_number().then_some(ColumnType::DoublePrecision),
             },
-            Self::Upper | Self::Lower => is_text.then_some(ColumnType::Text),
-            Self::Length | Self::Bytes => (is_text || of == ColumnType::Bytea).then_some(ColumnType::Integer),
+            Self::Upper | Self::Lower => of.is_text().then_some(ColumnType::Text),
+            Self::Length | Self::Bytes => {
+                (of.is_text() || of == ColumnType::Bytea).then_some(ColumnType::Integer)
+            }
         }
     }
 }
@@ -477,12 +475,11 @@ fn kind_of_first(value: ColumnType, other: ColumnType) -> ColumnType {
 
 /// The type that an operator gives.
 fn kind_of_operator(operator: Arithmetic, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
-    let is_text = |kind| matches!(kind, ColumnType::Text | ColumnType::Varchar(_));
     let is_day_count = |kind| matches!(kind, ColumnType::SmallInt | ColumnType::Integer);
     match (operator, left, right) {
         (Arithmetic::Concatenated, ColumnType::Bytea, ColumnType::Bytea) => Some(ColumnType::Bytea),
         (Arithmetic::Concatenated, left, right) => {
-            (is_text(left) && is_text(right)).then_some(ColumnType::Text)
+            (left.is_text() && right.is_text()).then_some(ColumnType::Text)
         }
         (Arithmetic::Plus | Arithmetic::Minus, ColumnType::Date, by) if is_day_count(by) => {
             Some(ColumnType::Date)

@@ -163,15 +163,11 @@ fn kind_of_cast(expression: &Expr) -> Option<Option<ColumnType>> {
     }
 }
 
-fn is_text(kind: ColumnType) -> bool {
-    matches!(kind, ColumnType::Text | ColumnType::Varchar(_))
-}
-
 /// Does a cast to a type leave all values of another as they are?
 fn keeps(to: ColumnType, of: ColumnType) -> bool {
     let is_wide = || match (of, to) {
         (of, to) if of.is_integer() && to.is_integer() => common_kind(&[of, to]) == Some(to),
-        (of, to) => of.plain() == to.plain() || (is_text(of) && is_text(to)),
+        (of, to) => of.plain() == to.plain() || (of.is_text() && to.is_text()),
     };
     to == of || (to.modifier() == -1 && is_wide())
 }
@@ -371,7 +367,7 @@ impl Analysis<'_> {
         self.kinds_of_choice(choice, &mut kinds, scope)?;
         let family = |kind: ColumnType| match kind.plain() {
             kind if kind.is_number() => ColumnType::Numeric(None),
-            kind if is_text(kind) => ColumnType::Text,
+            kind if kind.is_text() => ColumnType::Text,
             ColumnType::Timestamp | ColumnType::TimestampTz => ColumnType::Date,
             kind => kind,
         };
@@ -398,7 +394,7 @@ impl Analysis<'_> {
             Source::Parameter(_) => true,
             _ => casts.is_empty(),
         };
-        let stays = is_open && is_as_it_is && is_text(encryption.kind);
+        let stays = is_open && is_as_it_is && encryption.kind.is_text();
         if !(stays && among.is_some_and(ColumnType::is_number)) {
             return Ok(());
         }

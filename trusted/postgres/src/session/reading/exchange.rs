@@ -21,6 +21,8 @@ pub(in crate::session) struct Answer {
     pub(in crate::session) rows: Rows,
     /// The portal has more.
     pub(in crate::session) has_more: bool,
+    /// A statement was executed.
+    pub(in crate::session) is_complete: bool,
     /// Bytes of the rows, as they came.
     pub(in crate::session) bytes: usize,
     /// What they take of the memory.
@@ -34,6 +36,7 @@ pub(in crate::session) struct Exchange {
     counted: usize,
     shares: Vec<Share>,
     has_more: bool,
+    is_complete: bool,
     failed: Option<SqlError>,
     /// The client is told of a failure by the database's words.
     tells: bool,
@@ -79,8 +82,17 @@ impl Exchange {
     pub(in crate::session) fn new(tells: bool) -> (Self, oneshot::Receiver<Result<Answer, SqlError>>) {
         let (done, answered) = oneshot::channel();
         let (rows, shares) = (Rows::new(), Vec::new());
-        let exchange =
-            Self { rows, bytes: 0, counted: 0, shares, has_more: false, failed: None, tells, done };
+        let exchange = Self {
+            rows,
+            bytes: 0,
+            counted: 0,
+            shares,
+            has_more: false,
+            is_complete: false,
+            failed: None,
+            tells,
+            done,
+        };
         (exchange, answered)
     }
 
@@ -124,6 +136,7 @@ impl Exchange {
                 }
             }
             b's' => self.has_more = true,
+            b'C' => self.is_complete = true,
             b'N' | b'A' | b'S' => out.extend_from_slice(frame),
             _ => {}
         }
@@ -131,8 +144,8 @@ impl Exchange {
 
     /// The database waits for the next message.
     pub(in crate::session) fn end(self) {
-        let Self { rows, has_more, bytes, shares, .. } = self;
-        let answer = Answer { rows, has_more, bytes, _shares: shares };
+        let Self { rows, has_more, is_complete, bytes, shares, .. } = self;
+        let answer = Answer { rows, has_more, is_complete, bytes, _shares: shares };
         let answer = self.failed.map_or(Ok(answer), Err);
         // Whoever asked may be gone.
         let _ = self.done.send(answer);

@@ -1,22 +1,18 @@
 //! Parts of declared tables that were made past the proxy: before a text goes on that names relations which are not declared, and before
 //! a statement is bound that does, the database is asked whether one of them is such a part. Only names are sent.
 
+use super::questions::{Question, array};
 use super::{Requests, tables};
 use crate::catalog::{Catalog, is_part};
 use crate::error::{SqlError, sqlstate};
-use crate::fields::Bind;
-use crate::pipeline::Asked;
-use crate::replies;
+use crate::fields::{Target, query};
 use crate::rewrite::{Means, Relation, may_mean, means};
 use crate::rewriting::Rewriting;
 use crate::session::names::cut;
-use crate::session::physical::{self, close, close_portal, execute, parse};
-use crate::session::reading::{Exchange, Reading, Rows};
+use crate::text::{name_of, statements};
+use sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// What it asks is prepared under this name where a pipeline is under way.
-const ASKS: &[u8] = b"arras asks";
 
 /// Prepared statements of a session of which it is kept for each what it means; of others, what they mean together.
 const STATEMENTS_MAX: usize = 4096;
@@ -34,7 +30,7 @@ pub(super) struct Meant {
     statements: BTreeMap<Box<[u8]>, BTreeSet<Relation>>,
     /// Of those that are too many.
     others: BTreeSet<Relation>,
-    /// How many were entered into these.
+    /// How many there are in these.
     kept: usize,
     /// Statements that were asked about since the client synchronised last. What they mean is locked by them from then on.
     asked: BTreeSet<Box<[u8]>>,
@@ -72,19 +68,32 @@ impl Meant {
         if relations.is_empty() {
             return Ok(());
         }
-        let kept = self.kept + relations.len();
-        if kept > RELATIONS_MAX {
-            let message = "the session's prepared statements name too many tables for the proxy";
-            return Err(SqlError::new("53200", message).hint("Begin another session."));
-        }
-        self.kept = kept;
         let is_known = self.statements.contains_key(cut(name));
-        if is_known || self.statements.len() < STATEMENTS_MAX {
-            self.statements.entry(cut(name).into()).or_default().extend(relations.iter().cloned());
-        } else {
-            self.others.extend(relations.iter().cloned());
+        let kept = match is_known || name.is_empty() || self.statements.len() < STATEMENTS_MAX {
+            true => self.statements.entry(cut(name).into()).or_default(),
+            false => &mut self.others,
+        };
+        let new = relations.difference(kept).count();
+        if self.kept + new > RELATIONS_MAX {
+            let message = "the session's prepared statements name too many tables for the proxy";
+            return Err(SqlError::new("53200", message).hint("DEALLOCATE some."));
         }
+        self.kept += new;
+        kept.extend(relations.iter().cloned());
         Ok(())
+    }
+
+    /// The prepared statement of this name is gone.
+    fn forget(&mut self, name: &[u8]) {
+        let relations = self.statements.remove(cut(name));
+        self.kept = self.kept.saturating_sub(relations.map_or(0, |relations| relations.len()));
+    }
+
+    /// All are gone; the unnamed one stays.
+    fn forget_all(&mut self) {
+        self.statements.retain(|name, _| name.is_empty());
+        self.others.clear();
+        self.kept = self.statements.values().map(BTreeSet::len).sum();
     }
 }
 
@@ -94,47 +103,64 @@ fn has_failed() -> SqlError {
     SqlError::new(sqlstate::IN_FAILED_TRANSACTION, message)
 }
 
+/// Does a text begin with one of these words?
+fn begins_with(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| tables::first_word(text).eq_ignore_ascii_case(word))
+}
+
 /// Does a text begin with the end of a transaction?
 fn ends_transaction(text: &str) -> bool {
-    let first = text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next();
-    let ends = ["commit", "end", "rollback", "abort"];
-    first.is_some_and(|first| ends.iter().any(|word| first.eq_ignore_ascii_case(word)))
+    begins_with(text, &["commit", "end", "rollback", "abort"])
 }
 
-fn literal(text: &str) -> String {
-    format!("E'{}'::pg_catalog.text", text.replace('\\', "\\\\").replace('\'', "''"))
-}
-
-/// What asks for the tables that relations are parts of: schema and name of the part, and of the table. By the names whatever schema they are
-/// in, as the catalogue knows parts; and as the session has them now, where its transaction sees the past.
-fn question(relations: &BTreeSet<Relation>) -> String {
-    let row = |(schema, name): &Relation| {
-        let schema = schema.as_deref().map_or_else(|| "NULL::pg_catalog.text".to_owned(), literal);
-        format!("({schema}, {})", literal(name))
-    };
-    let rows: Vec<String> = relations.iter().map(row).collect();
-    format!(
-        "WITH RECURSIVE asked (of_schema, name) AS (VALUES {}), \
-         meant (oid, of_schema, name) AS (\
-         SELECT c.oid, NULL::pg_catalog.text, a.name FROM asked a JOIN pg_catalog.pg_class c ON c.relname = a.name::pg_catalog.name \
-         UNION SELECT CASE WHEN a.of_schema IS NULL THEN pg_catalog.to_regclass(pg_catalog.quote_ident(a.name)) \
-         WHEN pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace(pg_catalog.quote_ident(a.of_schema)), 'USAGE') \
-         THEN pg_catalog.to_regclass(pg_catalog.quote_ident(a.of_schema) || '.' || pg_catalog.quote_ident(a.name)) END::pg_catalog.oid, \
-         a.of_schema, a.name FROM asked a), \
-         above (part, of_schema, name, whole) AS (\
-         SELECT m.oid, m.of_schema, m.name, p.relid::pg_catalog.oid FROM meant m, \
-         LATERAL pg_catalog.pg_partition_ancestors(m.oid::pg_catalog.regclass) AS p (relid) WHERE p.relid <> m.oid \
-         UNION SELECT m.oid, m.of_schema, m.name, i.inhparent FROM meant m JOIN pg_catalog.pg_inherits i ON i.inhrelid = m.oid \
-         UNION SELECT a.part, a.of_schema, a.name, i.inhparent FROM above a JOIN pg_catalog.pg_inherits i ON i.inhrelid = a.whole) \
-         SELECT coalesce(n.nspname::pg_catalog.text, a.of_schema, ''), coalesce(c.relname::pg_catalog.text, a.name), \
-         m.nspname::pg_catalog.text, w.relname::pg_catalog.text FROM above a \
-         JOIN pg_catalog.pg_class w ON w.oid = a.whole JOIN pg_catalog.pg_namespace m ON m.oid = w.relnamespace \
-         LEFT JOIN pg_catalog.pg_class c ON c.oid = a.part LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace",
-        rows.join(", ")
-    )
+/// What a text closes that is nothing but a `DEALLOCATE` or a `DISCARD ALL`: one prepared statement, or all; none if it is another.
+fn closed_by(text: &str) -> Option<Option<String>> {
+    if !begins_with(text, &["deallocate", "discard"]) {
+        return None;
+    }
+    let statements = statements(text).ok()?;
+    let [statement] = statements.as_slice() else { return None };
+    if statement.is_word(0, "discard") {
+        return (statement.is_word(1, "all") && statement.list.len() == 2).then_some(None);
+    }
+    // PREPARE is reserved neither: it is a word before a name, or one.
+    let last = statement.list.len().checked_sub(1)?;
+    let is_whole = last == 1 || (last == 2 && statement.is_word(1, "prepare"));
+    match statement.token(last) {
+        _ if !is_whole => None,
+        _ if statement.is_word(last, "all") => Some(None),
+        Some(Token::Word(word)) => Some(Some(name_of(word))),
+        _ => None,
+    }
 }
 
 impl Requests<'_> {
+    /// A message comes. One that closes prepared statements closes what they mean, if nothing that was sent before it can have it
+    /// passed over.
+    pub(super) fn meant_before(&mut self, kind: u8, body: &[u8]) {
+        self.meant.before(kind);
+        if !matches!(kind, b'C' | b'Q') || self.meant.kept == 0 {
+            return;
+        }
+        let (is_first, status) = {
+            let state = self.shared.state();
+            (state.pipeline.is_empty() && !state.pipeline.is_skipping(), state.status)
+        };
+        match (kind, status) {
+            _ if !is_first => {}
+            (b'C', _) => {
+                let target = Target::read(body).filter(|target| target.kind == b'S');
+                target.into_iter().for_each(|target| self.meant.forget(target.name));
+            }
+            (_, b'E') => {}
+            _ => match query(body).and_then(|text| std::str::from_utf8(text).ok()).and_then(closed_by) {
+                Some(Some(name)) => self.meant.forget(name.as_bytes()),
+                Some(None) => self.meant.forget_all(),
+                None => {}
+            },
+        }
+    }
+
     /// The tables once more, if a text names parts of declared tables that were not known.
     ///
     /// # Errors
@@ -204,8 +230,7 @@ impl Requests<'_> {
         let relations = std::mem::take(&mut self.meant.last);
         // What is passed over takes nothing's place.
         if name.is_empty() && !self.shared.state().pipeline.is_skipping() {
-            let before = self.meant.statements.remove(name).map_or(0, |relations| relations.len());
-            self.meant.kept = self.meant.kept.saturating_sub(before);
+            self.meant.forget(name);
         }
         if !relations.is_empty() {
             self.meant.has_asked(name);
@@ -243,10 +268,9 @@ impl Requests<'_> {
         relations: &BTreeSet<Relation>,
         catalog: &Catalog,
     ) -> Result<Vec<(Table, Table)>, SqlError> {
-        let question = question(relations);
-        let can_ask = self.shared.state().can_ask();
-        let rows =
-            if can_ask { self.answer(&question).await? } else { self.answer_between(&question).await? };
+        let schemas = array(relations.iter().map(|(schema, _)| schema.as_deref().unwrap_or_default()));
+        let names = array(relations.iter().map(|(_, name)| name.as_str()));
+        let rows = self.ask_of(Question::Parts, &[schemas, names]).await?;
         let read = |row: Vec<Option<String>>| {
             let texts: Vec<String> = row.into_iter().collect::<Option<_>>()?;
             let [schema, name, of_schema, whole] = <[String; 4]>::try_from(texts).ok()?;
@@ -256,29 +280,59 @@ impl Requests<'_> {
         let is_it = |(part, whole): &(Table, Table)| declares(whole) && !declares(part);
         Ok(rows.into_iter().filter_map(read).filter(is_it).collect())
     }
+}
 
-    /// Asks the database something between a client's messages, before it synchronises. Nothing is answered if what comes is passed over.
-    async fn answer_between(&mut self, question: &str) -> Result<Rows, SqlError> {
-        if self.shared.state().pipeline.is_skipping() {
-            return Ok(Rows::new());
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_closes_prepared_statements_alone_is_known() {
+        for (text, name) in [
+            ("DEALLOCATE p", "p"),
+            (" deallocate PREPARE P ; ", "p"),
+            ("DEALLOCATE \"All\"", "All"),
+            ("deallocate prepare", "prepare"),
+        ] {
+            assert_eq!(closed_by(text), Some(Some(name.to_owned())), "{text}");
         }
-        self.hidden_message(Asked::Close, |out| close_portal(out, ASKS));
-        self.hidden_message(Asked::Close, |out| close(out, ASKS));
-        self.hidden_message(Asked::Parse, |out| parse(out, ASKS, question, &[]));
-        let bound = Bind { portal: ASKS, statement: ASKS, formats: vec![], values: vec![], results: vec![] };
-        self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &[]));
-        execute(&mut self.out, ASKS);
-        let (exchange, answered) = Exchange::new(true);
-        self.sent(Asked::Execute, Reading::Own(Box::new(exchange)), None);
-        replies::message(&mut self.out, b'H', |_| ());
-        let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
-        self.write().await.map_err(|_| lost())?;
-        match answered.await {
-            Ok(Ok(answer)) => Ok(answer.rows),
-            // It has been told by the database's own words.
-            Ok(Err(_)) if self.failed_meanwhile().await => Ok(Rows::new()),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Ok(Rows::new()),
+        for text in ["DEALLOCATE ALL", "deallocate prepare all;", "/* pool */ DISCARD ALL", "Discard all;"] {
+            let is_known = !text.starts_with("/*");
+            assert_eq!(closed_by(text), is_known.then_some(None), "{text}");
         }
+        for text in
+            ["DISCARD PLANS", "SELECT 1; DEALLOCATE p", "DEALLOCATE p; SELECT 1", "DEALLOCATE", "dealt"]
+        {
+            assert_eq!(closed_by(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant_is_counted_once_and_forgotten_with_its_statement() {
+        let relation = |number: usize| (None, format!("t{number}"));
+        let of = |numbers: std::ops::Range<usize>| numbers.map(relation).collect::<BTreeSet<Relation>>();
+        let mut meant = Meant::default();
+        // Many times more than are kept, one after another, and more than are told apart.
+        for number in 0..RELATIONS_MAX {
+            let name = number.to_string();
+            meant.add(name.as_bytes(), &of(0..2)).unwrap();
+            meant.add(name.as_bytes(), &of(1..3)).unwrap();
+            if number >= STATEMENTS_MAX / 2 {
+                meant.forget(name.as_bytes());
+            }
+        }
+        assert_eq!((meant.statements.len(), meant.kept), (STATEMENTS_MAX / 2, STATEMENTS_MAX / 2 * 3));
+        assert!(meant.others.is_empty() && meant.has(b"0") && !meant.has(b"9999"));
+        for number in 0..STATEMENTS_MAX {
+            meant.add(number.to_string().as_bytes(), &of(0..3)).unwrap();
+        }
+        meant.add(b"one more", &of(0..5)).unwrap();
+        assert!(meant.of(b"one more") == of(0..5) && meant.of(b"unknown") == of(0..5));
+        assert_eq!(meant.add(b"0", &of(0..RELATIONS_MAX)).unwrap_err().sqlstate, "53200");
+        meant.add(b"", &of(0..1)).unwrap();
+        meant.forget_all();
+        assert!(meant.kept == 1 && meant.has(b"") && !meant.has(b"0"));
+        meant.add(b"0", &of(0..RELATIONS_MAX - 1)).unwrap();
     }
 }

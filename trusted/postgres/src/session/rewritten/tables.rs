@@ -1,6 +1,7 @@
 //! The tables as the way to the database knows them.
 
 use super::Requests;
+use super::questions::{Question, array};
 use crate::catalog::{ASK_PLACES, COLUMNS, Catalog, Tables};
 use crate::checks;
 use crate::error::{SqlError, sqlstate};
@@ -71,7 +72,7 @@ pub(super) fn sets_transaction(text: &[u8]) -> bool {
         && !text.contains(&b';')
 }
 
-fn first_word(text: &str) -> &str {
+pub(super) fn first_word(text: &str) -> &str {
     text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
@@ -160,7 +161,8 @@ impl Requests<'_> {
         let sent = std::mem::take(&mut self.changes.sent);
         let unseen = std::mem::take(&mut self.changes.unseen);
         let was_changed = self.shared.state().changed_tables;
-        let read = self.ask_catalog().await;
+        let entered = self.behind.entered;
+        let read = entered.done_there(self.ask_catalog()).await;
         if read.is_err() {
             self.changes.sent |= sent;
             self.changes.unseen.extend(unseen);
@@ -249,20 +251,15 @@ impl Requests<'_> {
             let _room = if is_read { self.room_to_read(text, &catalog).await? } else { None };
             crate::rewrite::unknown_relations(text, &catalog, is_read)
         };
-        let was_changed = self.shared.state().changed_tables;
         if names.is_empty() || !self.shared.state().can_ask() {
             return Ok(catalog);
         }
-        let quoted = |name: &String| format!("E'{}'", name.replace('\\', "\\\\").replace('\'', "''"));
-        let names: Vec<String> = names.iter().map(quoted).collect();
-        let views = self
-            .ask(&format!(
-                "SELECT 1 FROM pg_catalog.pg_class WHERE (relkind IN ('v', 'm') OR (relispartition AND relkind IN ('r', 'p', 'f'))) AND relname IN ({}) LIMIT 1",
-                names.join(", ")
-            ))
-            .await?;
-        self.shared.state().changed_tables |= was_changed || !views.is_empty();
-        if views.is_empty() { Ok(catalog) } else { self.catalog().await }
+        let views = self.ask_of(Question::Views, &[array(names.iter().map(String::as_str))]).await?;
+        if views.is_empty() {
+            return Ok(catalog);
+        }
+        self.shared.state().changed_tables = true;
+        self.catalog().await
     }
 
     /// A catalogue that was read, with doubt of those that may be others now.
@@ -358,17 +355,13 @@ impl Requests<'_> {
         answer
     }
 
-    pub(super) async fn answer(&mut self, statement: &str) -> Result<Rows, SqlError> {
+    async fn answer(&mut self, statement: &str) -> Result<Rows, SqlError> {
         let (exchange, answered) = Exchange::new(false);
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
-        let entered = self.behind.entered;
-        let asked = async {
-            self.write().await.map_err(|_| lost())?;
-            answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
-        };
-        entered.done_there(asked).await
+        self.write().await.map_err(|_| lost())?;
+        answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
     }
 }
 

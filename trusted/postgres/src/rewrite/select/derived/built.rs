@@ -49,10 +49,6 @@ pub(in crate::rewrite) fn operator_of(op: &BinaryOperator) -> Option<Arithmetic>
     })
 }
 
-fn is_text(kind: ColumnType) -> bool {
-    matches!(kind, ColumnType::Text | ColumnType::Varchar(_))
-}
-
 impl Analysis<'_> {
     /// What the proxy computes; none if it does not know how. A value alone whose type is open is a text.
     pub(super) fn built(
@@ -230,7 +226,7 @@ impl Analysis<'_> {
         let (Some(left), Some(right)) = (left, right) else { return Ok(None) };
         let kind = match (&left, &right) {
             (Operand::Typed(_, left), Operand::Typed(_, right)) => {
-                if is_text(*left) {
+                if left.is_text() {
                     *left
                 } else {
                     *right
@@ -253,7 +249,7 @@ impl Analysis<'_> {
         };
         if operator == Arithmetic::Concatenated {
             let is_known_text = |operand: &Operand| match operand {
-                Operand::Typed(_, kind) => is_text(*kind) || *kind == ColumnType::Bytea,
+                Operand::Typed(_, kind) => kind.is_text() || *kind == ColumnType::Bytea,
                 Operand::Open(_) => true,
             };
             if !is_known_text(&left) && !is_known_text(&right) {
@@ -265,7 +261,7 @@ impl Analysis<'_> {
         let Some((left, right)) = left.zip(right) else { return Ok(None) };
         let as_text = |value: DerivedExpression, gathered: &Gathered| match value.kind(&gathered.parts) {
             Some(kind)
-                if of == ColumnType::Text && operator == Arithmetic::Concatenated && !is_text(kind) =>
+                if of == ColumnType::Text && operator == Arithmetic::Concatenated && !kind.is_text() =>
             {
                 DerivedExpression::Cast(Box::new(value), ColumnType::Text)
             }
