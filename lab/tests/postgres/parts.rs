@@ -69,6 +69,51 @@ fn bind(name: &str, values: &[&str], out: &mut BytesMut) {
     frontend::execute("", 0, out).unwrap();
 }
 
+/// Parts of `notes`, and statements that name them.
+const NAMED: &[(&str, &str)] = &[
+    (
+        "CREATE TABLE named PARTITION OF notes FOR VALUES IN (1)",
+        "INSERT INTO named (id, memo) VALUES (1, 'secret')",
+    ),
+    (
+        "CREATE TABLE other.plain PARTITION OF notes FOR VALUES IN (2)",
+        "INSERT INTO other.plain (id, memo) VALUES (2, 'secret')",
+    ),
+    (
+        "ALTER TABLE notes ATTACH PARTITION late FOR VALUES IN (3)",
+        "INSERT INTO late (id, memo) VALUES (3, 'secret')",
+    ),
+    ("CREATE TABLE pg_part PARTITION OF notes FOR VALUES IN (4)", "UPDATE pg_part SET memo = 'secret'"),
+    (
+        "CREATE TABLE odd PARTITION OF notes FOR VALUES IN (5)",
+        "INSERT INTO postgres.public.odd (id, memo) VALUES (5, 'secret')",
+    ),
+    (
+        "CREATE TABLE of_index PARTITION OF notes FOR VALUES IN (7)",
+        "CREATE INDEX ON of_index (id) WHERE memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE of_rule PARTITION OF notes FOR VALUES IN (8)",
+        "CREATE RULE r AS ON INSERT TO of_rule DO UPDATE plain SET memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE of_check PARTITION OF notes FOR VALUES IN (9)",
+        "ALTER TABLE IF EXISTS of_check ADD CHECK (memo <> 'secret')",
+    ),
+    (
+        "CREATE TABLE of_copy PARTITION OF notes FOR VALUES IN (10)",
+        "COPY (SELECT 1 FROM of_copy WHERE memo = 'secret') TO STDOUT",
+    ),
+    (
+        "CREATE TABLE of_with PARTITION OF notes FOR VALUES IN (11)",
+        "WITH of_with AS (SELECT 1) INSERT INTO of_with (id, memo) SELECT 11, 'secret'",
+    ),
+    (
+        "CREATE TABLE more PARTITION OF notes FOR VALUES IN (12) PARTITION BY LIST (id); CREATE TABLE other.below PARTITION OF more FOR VALUES IN (12)",
+        "BEGIN; SET LOCAL search_path = other; INSERT INTO below (id, memo) VALUES (12, 'secret'); COMMIT",
+    ),
+];
+
 #[tokio::test]
 async fn a_part_that_was_made_past_the_proxy_is_named_by_no_statement() {
     let (server, proxy, [_, client], direct) = parted().await;
@@ -76,52 +121,9 @@ async fn a_part_that_was_made_past_the_proxy_is_named_by_no_statement() {
         "INSERT INTO/* so */\"Or\"\"der\" (id, memo) VALUES {}(6, 'secret')",
         "(6, 'x'), ".repeat(900)
     );
-    let cases = [
-        (
-            "CREATE TABLE named PARTITION OF notes FOR VALUES IN (1)",
-            "INSERT INTO named (id, memo) VALUES (1, 'secret')",
-        ),
-        (
-            "CREATE TABLE other.plain PARTITION OF notes FOR VALUES IN (2)",
-            "INSERT INTO other.plain (id, memo) VALUES (2, 'secret')",
-        ),
-        (
-            "ALTER TABLE notes ATTACH PARTITION late FOR VALUES IN (3)",
-            "INSERT INTO late (id, memo) VALUES (3, 'secret')",
-        ),
-        ("CREATE TABLE pg_part PARTITION OF notes FOR VALUES IN (4)", "UPDATE pg_part SET memo = 'secret'"),
-        (
-            "CREATE TABLE odd PARTITION OF notes FOR VALUES IN (5)",
-            "INSERT INTO postgres.public.odd (id, memo) VALUES (5, 'secret')",
-        ),
-        ("CREATE TABLE \"Or\"\"der\" PARTITION OF notes FOR VALUES IN (6)", &long),
-        (
-            "CREATE TABLE of_index PARTITION OF notes FOR VALUES IN (7)",
-            "CREATE INDEX ON of_index (id) WHERE memo = 'secret'",
-        ),
-        (
-            "CREATE TABLE of_rule PARTITION OF notes FOR VALUES IN (8)",
-            "CREATE RULE r AS ON INSERT TO of_rule DO UPDATE plain SET memo = 'secret'",
-        ),
-        (
-            "CREATE TABLE of_check PARTITION OF notes FOR VALUES IN (9)",
-            "ALTER TABLE IF EXISTS of_check ADD CHECK (memo <> 'secret')",
-        ),
-        (
-            "CREATE TABLE of_copy PARTITION OF notes FOR VALUES IN (10)",
-            "COPY (SELECT 1 FROM of_copy WHERE memo = 'secret') TO STDOUT",
-        ),
-        (
-            "CREATE TABLE of_with PARTITION OF notes FOR VALUES IN (11)",
-            "WITH of_with AS (SELECT 1) INSERT INTO of_with (id, memo) SELECT 11, 'secret'",
-        ),
-        (
-            "CREATE TABLE more PARTITION OF notes FOR VALUES IN (12) PARTITION BY LIST (id); CREATE TABLE other.below PARTITION OF more FOR VALUES IN (12)",
-            "BEGIN; SET LOCAL search_path = other; INSERT INTO below (id, memo) VALUES (12, 'secret'); COMMIT",
-        ),
-    ];
     let mut wrong = Vec::new();
-    for (made, statement) in cases {
+    let quoted = ("CREATE TABLE \"Or\"\"der\" PARTITION OF notes FOR VALUES IN (6)", long.as_str());
+    for (made, statement) in NAMED.iter().copied().chain([quoted]) {
         direct.batch_execute(made).await.unwrap();
         let log = Log::here(&server);
         let told = answered(&client, statement).await;

@@ -85,41 +85,51 @@ struct Stored {
     is_generated: bool,
 }
 
+/// What [`COLUMNS`] gives, by what its rows tell of.
+#[derive(Default)]
+struct Told {
+    tables: BTreeMap<(String, String), Vec<Stored>>,
+    of_rows: BTreeSet<String>,
+    reads: Vec<ViewReads>,
+    /// Columns that defaults are of.
+    of_defaults: Vec<((String, String), (String, String))>,
+    parents: Parents,
+    /// A declared table is partitioned.
+    is_parted: bool,
+}
+
+impl Told {
+    fn new(declared: &Schema, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
+        let mut told = Self::default();
+        for [schema, table, name, kind, default, generated] in rows {
+            if table.is_empty() {
+                told.of_rows.insert(name);
+                continue;
+            }
+            let of = (schema, table);
+            match (kind.is_empty(), name.is_empty()) {
+                (true, true) if generated.is_empty() => told.is_parted |= declared.tables.contains_key(&of),
+                (true, true) => told.parents.entry(of).or_default().push((default, generated)),
+                (true, false) => told.of_defaults.push((of, (default, name))),
+                (false, true) => {
+                    told.reads.push(ViewReads { view: of, from: (kind, default), column: generated });
+                }
+                (false, false) => {
+                    let is_generated = !generated.is_empty();
+                    told.tables.entry(of).or_default().push(Stored { name, kind, default, is_generated });
+                }
+            }
+        }
+        told
+    }
+}
+
 impl Catalog {
     /// The catalogue of what [`COLUMNS`] gives. A table whose declared column is there and is not laid out as declared, or one of which is laid out as an encrypted one and
     /// not declared, is among [`Self::misfits`]. A column that is declared and not there may be added yet.
     #[must_use]
     pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Self {
-        let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
-        let mut of_rows = BTreeSet::new();
-        let (mut reads, mut of_defaults) = (Vec::new(), Vec::new());
-        let (mut parents, mut is_parted) = (Parents::new(), false);
-        let declared = Arc::clone(&schema);
-        let schema_has = |table: &(String, String)| declared.tables.contains_key(table);
-        for [schema, table, name, kind, default, generated] in rows {
-            if table.is_empty() {
-                of_rows.insert(name);
-                continue;
-            }
-            if kind.is_empty() && name.is_empty() {
-                let of = (schema, table);
-                match generated.is_empty() {
-                    true => is_parted |= schema_has(&of),
-                    false => parents.entry(of).or_default().push((default, generated)),
-                }
-                continue;
-            }
-            if kind.is_empty() {
-                of_defaults.push(((schema, table), (default, name)));
-                continue;
-            }
-            if name.is_empty() {
-                reads.push(ViewReads { view: (schema, table), from: (kind, default), column: generated });
-                continue;
-            }
-            let is_generated = !generated.is_empty();
-            tables.entry((schema, table)).or_default().push(Stored { name, kind, default, is_generated });
-        }
+        let Told { tables, of_rows, reads, of_defaults, parents, is_parted } = Told::new(&schema, rows);
         let (mut found, mut misfits) = (Vec::with_capacity(tables.len()), BTreeMap::new());
         let (mut shown, mut keeps_checks, mut keeps_places) = (false, false, false);
         let parts = parts_of_declared(&schema, &parents);
