@@ -34,14 +34,14 @@ impl Question {
         match self {
             Self::Views => {
                 "SELECT 1 FROM pg_catalog.pg_class WHERE (relkind IN ('v', 'm') OR (relispartition AND relkind IN ('r', 'p', 'f'))) \
-                 AND relname = ANY ($1::pg_catalog.text[]::pg_catalog.name[]) LIMIT 1"
+                 AND relname = ANY ((SELECT $1::pg_catalog.text[])::pg_catalog.name[]) LIMIT 1"
             }
             Self::Parts => {
                 "WITH RECURSIVE asked (of_schema, name) AS (\
-                 SELECT nullif(s, ''), n FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[])) a (s, n)), \
+                 SELECT nullif(s, ''), n FROM ROWS FROM (pg_catalog.unnest((SELECT $1::pg_catalog.text[])), pg_catalog.unnest((SELECT $2::pg_catalog.text[]))) a (s, n)), \
                  meant (oid, of_schema, name) AS (\
                  SELECT c.oid, NULL::pg_catalog.text, c.relname::pg_catalog.text FROM pg_catalog.pg_class c \
-                 WHERE c.relname = ANY ($2::pg_catalog.text[]::pg_catalog.name[]) \
+                 WHERE c.relname = ANY ((SELECT $2::pg_catalog.text[])::pg_catalog.name[]) \
                  UNION SELECT CASE WHEN a.of_schema IS NULL THEN pg_catalog.to_regclass(pg_catalog.quote_ident(a.name)) \
                  WHEN pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace(pg_catalog.quote_ident(a.of_schema)), 'USAGE') \
                  THEN pg_catalog.to_regclass(pg_catalog.quote_ident(a.of_schema) || '.' || pg_catalog.quote_ident(a.name)) END::pg_catalog.oid, \
