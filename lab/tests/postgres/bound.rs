@@ -38,7 +38,7 @@ impl Raw {
     }
 
     /// What cancels the session's statement, and waits until the request has been taken.
-    pub(crate) fn canceller(&self) -> impl Fn() + use<> {
+    pub(crate) fn canceller(&self) -> impl Fn() + Clone + use<> {
         let (address, process, secret) = self.1.unwrap();
         move || {
             let mut out = BytesMut::new();
