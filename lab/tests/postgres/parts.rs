@@ -167,6 +167,10 @@ async fn what_was_prepared_before_its_table_became_a_part_gets_nothing() {
     assert_eq!(failed(&raw.run(&[], "by_protocol", &["told"])), None);
     client.batch_execute("PREPARE by_sql AS INSERT INTO late (id, memo) VALUES (3, $1)").await.unwrap();
     assert_eq!(failed(&raw.query("PREPARE by_sql AS INSERT INTO late (id, memo) VALUES (3, $1)")), None);
+    // It fails, and closes nothing.
+    assert_eq!(failed(&raw.query("BEGIN")), None);
+    assert!(failed(&raw.query("DISCARD ALL")).unwrap().contains("25001"));
+    assert_eq!(failed(&raw.query("ROLLBACK")), None);
     direct.batch_execute("ALTER TABLE notes ATTACH PARTITION late FOR VALUES IN (3)").await.unwrap();
     let log = Log::here(&server);
     for name in ["by_protocol", "by_sql"] {

@@ -153,11 +153,16 @@ impl Requests<'_> {
                 target.into_iter().for_each(|target| self.meant.forget(target.name));
             }
             (_, b'E') => {}
-            _ => match query(body).and_then(|text| std::str::from_utf8(text).ok()).and_then(closed_by) {
-                Some(Some(name)) => self.meant.forget(name.as_bytes()),
-                Some(None) => self.meant.forget_all(),
-                None => {}
-            },
+            _ => {
+                let text = query(body).and_then(|text| std::str::from_utf8(text).ok());
+                // Within a transaction a DISCARD fails.
+                let text = text.filter(|text| status == b'I' || !begins_with(text, &["discard"]));
+                match text.and_then(closed_by) {
+                    Some(Some(name)) => self.meant.forget(name.as_bytes()),
+                    Some(None) => self.meant.forget_all(),
+                    None => {}
+                }
+            }
         }
     }
 
