@@ -255,6 +255,19 @@ async fn what_is_asked_within_a_pipeline_is_cancelled_and_the_next_statement_is_
     assert_eq!(answered(&direct, "SELECT id FROM plain").await.unwrap(), ["id", "0 rows"]);
 }
 
+/// One statement is told that the proxy could not ask; the next is asked about.
+#[tokio::test]
+async fn what_the_proxy_asks_by_is_prepared_again_where_code_at_the_database_closed_it() {
+    let (_server, _proxy, [_, client], direct) = parted().await;
+    let statement = "SELECT id FROM plain";
+    client.batch_execute(statement).await.unwrap();
+    client.batch_execute("DO $$ BEGIN EXECUTE 'DEALLO' || 'CATE ALL'; END $$").await.unwrap();
+    assert_eq!(answered(&client, statement).await, Err("XX000".into()));
+    assert_eq!(answered(&client, statement).await.unwrap(), ["id", "0 rows"]);
+    direct.batch_execute("CREATE TABLE new PARTITION OF notes FOR VALUES IN (1)").await.unwrap();
+    assert_eq!(answered(&client, "INSERT INTO new VALUES (1, 'x')").await, Err("42P16".into()));
+}
+
 const ORDINARY: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS mig1 (id int); INSERT INTO mig1 VALUES (1); SELECT * FROM mig1",
     "CREATE TABLE mig2 (id int); INSERT INTO mig2 VALUES (1); CREATE INDEX ON mig2 (id)",

@@ -123,7 +123,7 @@ fn closed_by(text: &str) -> Option<Option<String>> {
     if statement.is_word(0, "discard") {
         return (statement.is_word(1, "all") && statement.list.len() == 2).then_some(None);
     }
-    // PREPARE is reserved neither: it is a word before a name, or one.
+    // PREPARE is a word before a name, or a name.
     let last = statement.list.len().checked_sub(1)?;
     let is_whole = last == 1 || (last == 2 && statement.is_word(1, "prepare"));
     match statement.token(last) {

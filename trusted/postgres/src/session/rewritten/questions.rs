@@ -82,7 +82,8 @@ pub(super) fn array<'t>(texts: impl Iterator<Item = &'t str>) -> PhysicalValue {
     PhysicalValue::Text(format!("{{{}}}", texts.map(quoted).collect::<Vec<_>>().join(",")))
 }
 
-fn lost() -> SqlError {
+/// What the client is told of what the proxy asked if the link to the database broke.
+pub(super) fn lost() -> SqlError {
     SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy")
 }
 
@@ -109,8 +110,9 @@ impl Requests<'_> {
         let within = !self.shared.state().can_ask();
         let name = question.name();
         let mut answers = Vec::new();
-        if !self.may_keep || !*self.questions.prepared(question) {
-            *self.questions.prepared(question) = false;
+        // It is there again when it has been executed: something at the database may have closed it.
+        let is_there = std::mem::take(self.questions.prepared(question));
+        if !self.may_keep || !is_there {
             self.hidden_message(Asked::Close, |out| close(out, name));
             parse(&mut self.out, name, question.text(), &[]);
             answers.push(self.own(Asked::Parse, within));

@@ -1,7 +1,7 @@
 //! The tables as the way to the database knows them.
 
 use super::Requests;
-use super::questions::{Question, array};
+use super::questions::{Question, array, lost};
 use crate::catalog::{ASK_PLACES, COLUMNS, Catalog, Tables};
 use crate::checks;
 use crate::error::{SqlError, sqlstate};
@@ -359,7 +359,6 @@ impl Requests<'_> {
         let (exchange, answered) = Exchange::new(false);
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
-        let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
         self.write().await.map_err(|_| lost())?;
         answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
     }
