@@ -51,6 +51,15 @@ impl Raw {
 
     /// Sends messages, and reads until the database waits: what came, by kind.
     pub(crate) fn ask(&mut self, out: &[u8]) -> Vec<(u8, Vec<u8>)> {
+        self.until(out, |(kind, _)| *kind == b'Z')
+    }
+
+    /// Sends messages, and reads until one comes that is the last.
+    pub(crate) fn until(
+        &mut self,
+        out: &[u8],
+        is_last: impl Fn(&(u8, Vec<u8>)) -> bool,
+    ) -> Vec<(u8, Vec<u8>)> {
         self.0.write_all(out).unwrap();
         let mut came = Vec::new();
         loop {
@@ -60,7 +69,7 @@ impl Raw {
             let mut body = vec![0; length - 4];
             self.0.read_exact(&mut body).unwrap();
             came.push((head[0], body));
-            if head[0] == b'Z' {
+            if came.last().is_some_and(&is_last) {
                 return came;
             }
         }

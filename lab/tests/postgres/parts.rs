@@ -112,7 +112,69 @@ const NAMED: &[(&str, &str)] = &[
         "CREATE TABLE more PARTITION OF notes FOR VALUES IN (12) PARTITION BY LIST (id); CREATE TABLE other.below PARTITION OF more FOR VALUES IN (12)",
         "BEGIN; SET LOCAL search_path = other; INSERT INTO below (id, memo) VALUES (12, 'secret'); COMMIT",
     ),
+    (
+        "CREATE TABLE listed PARTITION OF notes FOR VALUES IN (40)",
+        "WITH w AS (SELECT 1) SELECT p.id FROM w, listed AS p WHERE p.memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE itself PARTITION OF notes FOR VALUES IN (41)",
+        "WITH itself AS (SELECT * FROM itself WHERE memo = 'secret') SELECT * FROM itself",
+    ),
+    (
+        "CREATE TABLE taken PARTITION OF notes FOR VALUES IN (42)",
+        "SELECT id INTO TEMP t FROM taken WHERE memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE ordered PARTITION OF notes FOR VALUES IN (43)",
+        "SELECT mode() WITHIN GROUP (ORDER BY id) FROM ordered WHERE memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE labelled PARTITION OF notes FOR VALUES IN (44)",
+        "SELECT p.id AS order FROM labelled p WHERE p.memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE behind PARTITION OF notes FOR VALUES IN (45)",
+        "SELECT 1 FROM plain JOIN plain y ON y.id = plain.a, behind WHERE behind.memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE crossed PARTITION OF notes FOR VALUES IN (46)",
+        "WITH w AS (SELECT 1) DELETE FROM plain USING (crossed CROSS JOIN w) WHERE crossed.memo = 'secret'",
+    ),
+    (
+        "CREATE TABLE old PARTITION OF notes FOR VALUES IN (47)",
+        "COPY BINARY old (id, memo) TO STDOUT WHERE memo = 'secret'",
+    ),
 ];
+
+/// Parts whose names are words of statements.
+const ODDLY_NAMED: &[(&str, &str)] = &[
+    (
+        "CREATE TABLE skip PARTITION OF notes FOR VALUES IN (48)",
+        "INSERT INTO skip (id, memo) VALUES (48, 'secret')",
+    ),
+    (
+        "CREATE TABLE values PARTITION OF notes FOR VALUES IN (49)",
+        "INSERT INTO values (id, memo) VALUES (49, 'secret')",
+    ),
+    ("CREATE TABLE copy PARTITION OF notes FOR VALUES IN (50)", "INSERT INTO copy VALUES (50, 'secret')"),
+    (
+        "CREATE TABLE update PARTITION OF notes FOR VALUES IN (51)",
+        "INSERT INTO public.update VALUES (51, 'secret')",
+    ),
+    ("CREATE TABLE stdin PARTITION OF notes FOR VALUES IN (52)", "UPDATE stdin SET memo = 'secret'"),
+    ("CREATE TABLE of PARTITION OF notes FOR VALUES IN (53)", "DELETE FROM of WHERE memo = 'secret'"),
+];
+
+#[tokio::test]
+async fn a_part_whose_name_is_a_word_is_named_by_no_statement() {
+    for (made, statement) in ODDLY_NAMED {
+        let (server, _proxy, [_, client], direct) = parted().await;
+        direct.batch_execute(made).await.unwrap();
+        let log = Log::here(&server);
+        assert_eq!(answered(&client, statement).await, Err("42P16".into()), "{statement}");
+        assert!(!log.text().contains("secret"), "{statement}");
+    }
+}
 
 #[tokio::test]
 async fn a_part_that_was_made_past_the_proxy_is_named_by_no_statement() {
@@ -185,6 +247,94 @@ async fn what_was_prepared_before_its_table_became_a_part_gets_nothing() {
     assert!(failed(&raw.query("EXPLAIN EXECUTE by_protocol ('secret')")).unwrap().contains("42P16"));
     assert!(!log.text().contains("secret"), "{}", log.text());
     assert_eq!(failed(&raw.run(&[], "named_alike", &["told"])), None);
+}
+
+/// Messages are kept for what they execute, and until the database has closed what they name.
+#[tokio::test]
+async fn what_is_prepared_means_what_it_meant_until_the_database_has_closed_it() {
+    let (server, proxy, _clients, direct) = parted().await;
+    let (mut executing, mut committing) = (raw(&proxy), raw(&proxy));
+    const INSERT: &str = "INSERT INTO late (id, memo) VALUES (3, $1)";
+    // Executed by a statement of the protocol.
+    assert_eq!(failed(&executing.query(&format!("PREPARE p AS {INSERT}"))), None);
+    let mut out = BytesMut::new();
+    frontend::parse("executes", "EXECUTE p ('secret')", [], &mut out).unwrap();
+    frontend::sync(&mut out);
+    assert_eq!(failed(&executing.ask(&out)), None);
+    // A DEALLOCATE that the proxy refuses.
+    assert_eq!(failed(&executing.query("PREPARE q AS SELECT memo FROM notes")), None);
+    assert_eq!(failed(&executing.query("SET standard_conforming_strings = off")), None);
+    assert!(failed(&executing.query("DEALLOCATE ALL")).unwrap().contains("0A000"));
+    assert_eq!(failed(&executing.query("SET standard_conforming_strings = on")), None);
+    // Used before in the same pipeline, in a transaction that has ended.
+    let mut out = BytesMut::new();
+    frontend::parse("s", INSERT, [], &mut out).unwrap();
+    send("BEGIN", &[], &mut out);
+    bind("s", &["told"], &mut out);
+    send("COMMIT", &[], &mut out);
+    frontend::flush(&mut out);
+    let came = committing
+        .until(&out, |(kind, body)| *kind == b'E' || (*kind == b'C' && body.starts_with(b"COMMIT")));
+    assert_eq!(failed(&came), None);
+    // Closed where that is not done.
+    let mut out = BytesMut::new();
+    frontend::parse("closed", INSERT, [], &mut out).unwrap();
+    frontend::sync(&mut out);
+    let mut closing = raw(&proxy);
+    assert_eq!(failed(&closing.ask(&out)), None);
+    let mut out = BytesMut::new();
+    send("SELECT 1 / 0", &[], &mut out);
+    frontend::close(b'S', "closed", &mut out).unwrap();
+    frontend::sync(&mut out);
+    assert!(failed(&closing.ask(&out)).unwrap().contains("22012"));
+    assert_eq!(failed(&closing.query("SELECT 1 FROM plain")), None);
+
+    direct.batch_execute("ALTER TABLE notes ATTACH PARTITION late FOR VALUES IN (3)").await.unwrap();
+    let log = Log::here(&server);
+    let mut out = BytesMut::new();
+    bind("s", &["secret"], &mut out);
+    frontend::sync(&mut out);
+    assert!(failed(&committing.ask(&out)).unwrap().contains("42P16"));
+    assert!(failed(&executing.run(&[], "executes", &[])).unwrap().contains("42P16"));
+    assert!(failed(&executing.query("EXECUTE p ('secret')")).unwrap().contains("42P16"));
+    assert!(failed(&closing.run(&[], "closed", &["secret"])).unwrap().contains("42P16"));
+    assert!(!log.text().contains("secret"), "{}", log.text());
+}
+
+/// Many more names than are kept, of statements that are closed within pipelines.
+#[tokio::test]
+async fn what_is_closed_within_pipelines_is_not_kept() {
+    let (_server, proxy, _clients, _direct) = parted().await;
+    let mut raw = raw(&proxy);
+    for round in 0..10 {
+        let mut out = BytesMut::new();
+        for number in 0..10 {
+            let labels = (0..800).map(|label| format!("1 AS l{round}_{number}_{label}"));
+            let text = format!("SELECT {} FROM plain", labels.collect::<Vec<_>>().join(", "));
+            frontend::parse("s", &text, [], &mut out).unwrap();
+            frontend::close(b'S', "s", &mut out).unwrap();
+        }
+        frontend::sync(&mut out);
+        assert_eq!(failed(&raw.ask(&out)), None, "{round}");
+    }
+}
+
+/// A table that is not declared and of which a declared one is a part.
+#[tokio::test]
+async fn the_whole_of_a_declared_table_is_named_by_no_statement_if_it_is_not_declared() {
+    let (server, proxy, _clients, direct) = parted().await;
+    let whole = "CREATE TABLE top (id int, memo bytea) PARTITION BY RANGE (id); \
+                 CREATE TABLE more PARTITION OF notes FOR VALUES IN (1); \
+                 ALTER TABLE top ATTACH PARTITION notes FOR VALUES FROM (0) TO (1000)";
+    direct.batch_execute(whole).await.unwrap();
+    let fresh = connect(&proxy.uri("postgres")).await;
+    let log = Log::here(&server);
+    for statement in ["INSERT INTO top VALUES (1, 'secret')", "UPDATE top SET memo = 'secret'"] {
+        assert_eq!(answered(&fresh, statement).await, Err("42P16".into()), "{statement}");
+    }
+    assert!(!log.text().contains("secret"), "{}", log.text());
+    fresh.batch_execute("INSERT INTO notes (id, memo) VALUES (1, 'x')").await.unwrap();
+    assert_eq!(answered(&fresh, "SELECT memo FROM notes").await.unwrap()[1], "x");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ pub(crate) use reading::is_part;
 
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::rewrite::Sensitive;
+use crate::rewrite::{Sensitive, Substrings};
 use crate::schema::Schema;
 use arras_service::columns::{Declared, Padding};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,8 @@ pub struct Catalog {
     /// Tables that are not laid out as they should be, by schema and name, and what is wrong: statements that may name one are
     /// refused.
     misfits: BTreeMap<(String, String), SqlError>,
+    /// Their names in small letters.
+    misfit_names: Substrings,
     /// Views that read encrypted columns, by schema and name.
     views: BTreeSet<(String, String)>,
     /// Views over tables whose encrypted columns have defaults, by schema and name, and such a column.
@@ -119,11 +121,40 @@ impl Catalog {
         self.of_rows.contains(name)
     }
 
-    /// The catalogue with tables that are not laid out as they should be.
-    fn with_misfits(mut self, misfits: BTreeMap<(String, String), SqlError>) -> Self {
-        let names: Vec<String> = misfits.keys().map(|(_, name)| name.clone()).collect();
-        self.names.extend(names.iter().cloned());
-        Self { sensitive: self.sensitive.with(names), misfits, ..self }
+    /// Has statements refused that may name tables, each for what was found first.
+    pub(crate) fn refuse(&mut self, misfits: impl IntoIterator<Item = ((String, String), SqlError)>) {
+        let known = self.misfits.len();
+        for (table, wrong) in misfits {
+            self.misfits.entry(table).or_insert(wrong);
+        }
+        if self.misfits.len() > known {
+            let names: Vec<String> = self.misfits.keys().map(|(_, name)| name.clone()).collect();
+            self.misfit_names = names.iter().map(|name| name.to_lowercase()).collect();
+            self.names.extend(names.iter().cloned());
+            self.sensitive = std::mem::take(&mut self.sensitive).with(names);
+        }
+    }
+
+    /// Is a table there once for both?
+    #[cfg(test)]
+    pub(crate) fn shares(&self, other: &Self, name: &str) -> bool {
+        let table = |of: &Self| of.tables.values().find(|table| table.name == name).map(Arc::as_ptr);
+        table(self).is_some() && table(self) == table(other)
+    }
+
+    /// Has what is equal to something of another catalogue in common with it.
+    pub(crate) fn share_with(&mut self, other: &Self) {
+        for (key, table) in &mut self.tables {
+            if let Some(same) = other.tables.get(key).filter(|same| *same == table) {
+                *table = Arc::clone(same);
+            }
+        }
+        if self.sensitive == other.sensitive {
+            self.sensitive = other.sensitive.clone();
+        }
+        if self.misfit_names == other.misfit_names {
+            self.misfit_names = other.misfit_names.clone();
+        }
     }
 
     /// The catalogue with views that read encrypted columns.
@@ -171,11 +202,7 @@ impl Catalog {
 
     /// May a text name one of them?
     pub(crate) fn has_misfit_in(&self, text: &str) -> bool {
-        if self.misfits.is_empty() {
-            return false;
-        }
-        let folded = text.to_lowercase();
-        self.misfits.keys().any(|(_, name)| folded.contains(&name.to_lowercase()))
+        !self.misfits.is_empty() && self.misfit_names.are_in(&text.to_lowercase())
     }
 
     /// May a relation that is not declared be a part of a declared table?

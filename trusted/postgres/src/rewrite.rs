@@ -35,6 +35,7 @@ mod select;
 mod shown;
 mod spelling;
 mod statement;
+mod substrings;
 pub(crate) mod term;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -46,6 +47,7 @@ pub(crate) use means::{Means, may_mean, means};
 pub(crate) use mention::Sensitive;
 pub(crate) use naming::may_be_in as may_name;
 pub(crate) use relations::Relation;
+pub(crate) use substrings::Substrings;
 
 use crate::catalog::{Catalog, Tables};
 use crate::error::{SqlError, sqlstate};

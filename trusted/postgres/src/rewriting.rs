@@ -1,5 +1,6 @@
 //! What sessions share that rewrite statements: the schema, the keys of its columns, and how much memory they may hold.
 
+mod catalogs;
 mod changes;
 mod parts;
 mod restored;
@@ -13,6 +14,7 @@ use crate::room::{KeptRoom, MessageRoom, Room, Share};
 use crate::schema::Schema;
 use crate::{Connections, Freshness};
 use arras_service::columns::Columns;
+use catalogs::Catalogs;
 use changes::Changes;
 use parts::parts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +54,8 @@ pub struct Rewriting {
     pub(crate) kept: KeptRoom,
     /// Of statements that are being read. Who waits for it holds a message, and who has it waits for nothing.
     reading: Room,
+    /// What sessions know of the tables.
+    pub(crate) catalogs: Catalogs,
     /// Tables were made or changed so many times.
     changes: AtomicU64,
     /// Which of them.
@@ -83,6 +87,7 @@ impl Rewriting {
             replies: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
             kept: KeptRoom::new((8 * part).max(KEPT_BYTES_MIN)),
             reading: Room::new((14 * part).max(READING_BYTES_MIN)),
+            catalogs: Catalogs::default(),
             changes: AtomicU64::new(0),
             tables: Changes::default(),
             unset: Unset::default(),

@@ -147,14 +147,8 @@ impl Catalog {
             let [schema, table, _] = place;
             misfits.extend(wrong.map(|wrong| ((schema.to_owned(), table.to_owned()), wrong)));
         }
-        misfits.into_iter().for_each(|(table, wrong)| self.refuse(table, wrong));
+        self.refuse(misfits);
         missing
-    }
-
-    /// Has statements refused that may name a table.
-    pub(crate) fn refuse(&mut self, table: (String, String), why: SqlError) {
-        self.sensitive = self.sensitive.clone().with([table.1.clone()]);
-        self.misfits.entry(table).or_insert(why);
     }
 }
 

@@ -64,7 +64,7 @@ impl Catalog {
         // Of a table's columns, one of which it is known why comes first.
         let mut places = not_known(self.places(), there);
         places.sort_by_key(|stored| !reasons.contains_key(&stored.place));
-        for stored in places {
+        let misfits = places.into_iter().map(|stored| {
             let reason = reasons.get(&stored.place);
             let [schema, table, attribute] = stored.place;
             let column = attribute.strip_suffix(ORDER_SUFFIX).unwrap_or(&attribute);
@@ -81,8 +81,10 @@ impl Catalog {
                     "Try again soon: a running proxy sets the labels anew. Where it cannot, its log says why, and `arras doctor` what is wrong.",
                 ),
             };
-            self.refuse((schema, table), why);
-        }
+            ((schema, table), why)
+        });
+        let misfits: Vec<_> = misfits.collect();
+        self.refuse(misfits);
     }
 }
 

@@ -160,8 +160,13 @@ impl Catalog {
         let named: BTreeSet<_> = parts.keys().cloned().collect();
         let has_parts = is_parted || !named.is_empty();
         misfits.extend(parts.iter().map(|(part, whole)| (part.clone(), is_part(part, whole))));
+        let wholes = wholes_of_declared(&schema, &parents).into_iter();
+        for (whole, part) in wholes.filter(|(whole, _)| !parts.contains_key(whole)) {
+            found.retain(|table| (&table.schema, &table.name) != (&whole.0, &whole.1));
+            misfits.insert(whole.clone(), is_whole(&whole, &part));
+        }
         let filled = filled_by_default(&found, of_defaults, &reads);
-        Self {
+        let mut read = Self {
             shown,
             parts: named,
             has_parts,
@@ -169,10 +174,9 @@ impl Catalog {
             keeps_places,
             of_rows,
             ..Self::new(schema, found)
-        }
-        .with_misfits(misfits)
-        .with_views_of(views)
-        .with_filled(filled)
+        };
+        read.refuse(misfits);
+        read.with_views_of(views).with_filled(filled)
     }
 }
 
@@ -195,6 +199,28 @@ fn parts_of_declared(schema: &Schema, parents: &Parents) -> BTreeMap<(String, St
         None
     };
     parents.keys().filter(|part| !schema.tables.contains_key(*part)).filter_map(whole_of).collect()
+}
+
+/// Tables, not declared, of which a declared table is a part, of any depth, each with such a part.
+fn wholes_of_declared(schema: &Schema, parents: &Parents) -> BTreeMap<(String, String), (String, String)> {
+    let mut wholes = BTreeMap::new();
+    for part in schema.tables.keys() {
+        let mut above: Vec<_> = parents.get(part).into_iter().flatten().collect();
+        while let Some(whole) = above.pop() {
+            if !schema.tables.contains_key(whole) && !wholes.contains_key(whole) {
+                wholes.insert(whole.clone(), part.clone());
+                above.extend(parents.get(whole).into_iter().flatten());
+            }
+        }
+    }
+    wholes
+}
+
+/// What a statement that names the whole of a declared part is told: what it stores there would not be encrypted.
+fn is_whole(whole: &(String, String), part: &(String, String)) -> SqlError {
+    let message =
+        format!("{}.{} is a part of {}.{}, which is not declared", part.0, part.1, whole.0, whole.1);
+    misfit(message, "Name the part, or declare the whole table.")
 }
 
 /// What a statement that names a part is told: what it stores there is encrypted as in the whole table, which is not known of a part.
@@ -440,6 +466,11 @@ mod tests {
         assert!(
             !catalog.sensitive().holds("over") && catalog.sensitive().may_be_in("insert into OVER", false)
         );
+        let mut refused = catalog.clone();
+        let wrong = SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, "of other keys");
+        refused.refuse([(("public".to_owned(), "other".to_owned()), wrong)]);
+        assert!(refused.sensitive().may_be_in("insert into OVER", false), "a misfit found later");
+        assert!(refused.has_misfit_in("TABLE Other") && !refused.has_misfit_in("TABLE over"));
         assert_eq!(read("").filled_by_default(None, "over"), None, "the default of a plain column is none");
     }
 

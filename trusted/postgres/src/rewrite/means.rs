@@ -1,14 +1,14 @@
 //! Relations that a text may mean and that are not declared: one may be a part of a declared table, which the database knows.
 
 use super::mention::is_reserved;
-use super::relations::{Relation, may_name_unknown, named};
+use super::relations::{Relation, may_name_unknown};
 use crate::catalog::Catalog;
 use crate::error::SqlError;
 use crate::text::{Lexemes, name_of, statements};
 use sqlparser::tokenizer::Token;
 use std::collections::BTreeSet;
 
-/// First words of statements in which a relation has its places; in others every name may be one.
+/// First words of statements that are searched quickly for names of relations.
 const PLACED: [&str; 8] = ["select", "insert", "update", "delete", "with", "values", "table", "copy"];
 
 /// First words of statements that hold no value of a column.
@@ -82,8 +82,7 @@ pub(crate) fn means(text: &str, catalog: &Catalog) -> Result<Means, SqlError> {
         if WITHOUT_VALUES.iter().any(begins) {
             continue;
         }
-        let is_placed = PLACED.iter().any(|word| statement.is_word(0, word));
-        let found = if is_placed { named(&statement) } else { every(&statement) };
+        let found = every(&statement);
         let is_declared = |(schema, name): &Relation| catalog.declares_in(schema.as_deref(), name);
         means.relations.extend(found.into_iter().filter(|relation| !is_declared(relation)));
         let behind = |at: usize, word: &str| match statement.token(at + 1) {
@@ -96,7 +95,7 @@ pub(crate) fn means(text: &str, catalog: &Catalog) -> Result<Means, SqlError> {
     Ok(means)
 }
 
-/// Every name in a statement, as that of a relation; of two joined by a period both together, too.
+/// Every name in a statement, as that of a relation, whatever it seems to name; of two joined by a period both together, too.
 fn every(statement: &Lexemes) -> BTreeSet<Relation> {
     let name = |at: usize| match statement.token(at) {
         Some(Token::Word(word)) if word.quote_style.is_some() || !is_reserved(statement, at) => {
@@ -140,10 +139,12 @@ mod tests {
             "SELECT owner FROM accounts, part WHERE memo = 'secret'",
             "WITH part AS (SELECT 1) INSERT INTO part VALUES (1)",
         ] {
-            assert_eq!(names(text), ["part"], "{text}");
+            let found = names(text);
+            assert!(found.contains(&"part".to_owned()), "{text}: {found:?}");
+            assert!(!found.iter().any(|name| name.contains("secret")), "{text}");
         }
         for text in ["UPDATE t.kept.part SET memo = 'x'", "COPY kept.part FROM STDIN"] {
-            assert_eq!(names(text), ["kept.part"], "{text}");
+            assert!(names(text).contains(&"kept.part".to_owned()), "{text}");
         }
         for text in [
             "CREATE INDEX ON part (id) WHERE memo = 'secret'",

@@ -1,5 +1,6 @@
 //! Whether a statement can touch anything encrypted at all, by its tokens alone.
 
+use super::substrings::Substrings;
 use crate::column_type::ColumnType;
 use crate::text::{Lexemes, name_of};
 use sqlparser::tokenizer::{Token, Word};
@@ -12,7 +13,7 @@ pub(crate) struct Sensitive {
     /// Tables with encrypted columns, there or declared.
     tables: BTreeSet<String>,
     /// The same in small letters, and others whose statements are read, to be looked for in a text.
-    folded: BTreeSet<String>,
+    folded: Substrings,
 }
 
 impl Sensitive {
@@ -26,12 +27,13 @@ impl Sensitive {
 
     /// With further names.
     pub(crate) fn with(self, names: impl IntoIterator<Item = String>) -> Self {
-        Self::new(self.tables.into_iter().chain(names))
+        let with = Self::new(self.tables.into_iter().chain(names));
+        Self { folded: with.folded.with(self.folded.names()), ..with }
     }
 
     /// With names of what is not encrypted: statements that have one are read into tokens.
     pub(crate) fn also_read(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        self.folded.extend(names.into_iter().map(|name| name.to_lowercase()));
+        self.folded = self.folded.with(names.into_iter().map(|name| name.to_lowercase()));
         self
     }
 
@@ -58,9 +60,7 @@ impl Sensitive {
 
     /// May a text in small letters name an encrypted table?
     fn may_name(&self, folded: &str) -> bool {
-        folded.contains("u&\"")
-            || holds_word(folded, OWN_SCHEMA)
-            || self.folded.iter().any(|name| folded.contains(name))
+        folded.contains("u&\"") || holds_word(folded, OWN_SCHEMA) || self.folded.are_in(folded)
     }
 
     /// Does code in small letters have the name of an encrypted table as a word of its own?

@@ -18,6 +18,24 @@ const NO_NAMES: [&str; 16] = [
     "select", "values", "with", "set", "of", "skip", "nowait", "stdin", "stdout", "lateral", "if", "exists",
     "insert", "update", "delete", "truncate",
 ];
+/// Those of them that are no name without quotes anywhere.
+const NEVER_NAMES: [&str; 2] = ["select", "with"];
+/// Words, all reserved, behind which relations are not listed any more.
+const ENDS_LIST: [&str; 13] = [
+    "where",
+    "order",
+    "group",
+    "having",
+    "limit",
+    "offset",
+    "fetch",
+    "window",
+    "for",
+    "union",
+    "intersect",
+    "except",
+    "returning",
+];
 /// Schemas in which nobody makes views of encrypted tables.
 const OF_THE_SYSTEM: [&str; 3] = ["pg_catalog", "information_schema", "arras"];
 
@@ -27,7 +45,11 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
 
 /// Is it a number, or a word that is no name there?
 fn is_no_name(word: &str) -> bool {
-    is_one_of(word, &NO_NAMES) || word.starts_with(|first: char| first.is_ascii_digit() || first == '$')
+    is_one_of(word, &NO_NAMES) || begins_as_number(word)
+}
+
+fn begins_as_number(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit() || first == '$')
 }
 
 /// What a text is made of, roughly.
@@ -81,37 +103,121 @@ pub(crate) fn may_name_unknown(text: &str, is_known: impl Fn(Option<&str>, &str)
     // `$$` or `$tag$` begins a string.
     let begins = |pair: &[u8]| matches!(pair, [b'$', b'$' | b'_' | b'a'..=b'z' | b'A'..=b'Z']);
     let has_tag = text.as_bytes().windows(2).any(begins) || (has("$") && !text.is_ascii());
-    let makes = text.trim_start().get(..6).is_some_and(|first| first.eq_ignore_ascii_case("create"));
-    if makes || has("--") || has("/*") || has("\\") || has_tag || has("\"\"") || has("&\"") {
+    let begins = |word: &str| {
+        text.trim_start().get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word))
+    };
+    if begins("create") || has("--") || has("/*") || has("\\") || has_tag || has("\"\"") || has("&\"") {
         return true;
     }
-    let (mut expects, mut reads, mut schema) = (false, false, None);
-    let mut parts = Parts { text, at: 0 }.peekable();
+    let copies = begins("copy");
+    let (mut place, mut parts) = (Place::default(), Parts { text, at: 0 }.peekable());
     while let Some(part) = parts.next() {
-        match part {
-            Part::Sign(b',') => expects = reads,
-            Part::Sign(b'(') => {}
-            Part::Sign(_) => expects = false,
-            Part::Word(word, false) if is_one_of(word, &BEFORE) => {
-                (expects, reads) = (true, reads || is_one_of(word, &["from", "join", "using"]));
+        let (word, quoted) = match part {
+            Part::Sign(sign) => {
+                place.sign(sign);
+                continue;
             }
-            Part::Word(word, false) if is_one_of(word, &["lateral"]) => {}
-            Part::Word(word, quoted) if expects => {
-                if matches!(parts.peek(), Some(Part::Sign(b'.'))) {
-                    if !is_one_of(word, &OF_THE_SYSTEM) {
-                        parts.next();
-                        schema = Some(fold(word, quoted));
-                        continue;
-                    }
-                } else if (quoted || !is_no_name(word)) && !is_known(schema.as_deref(), &fold(word, quoted)) {
+            Part::Word(word, quoted) => (word, quoted),
+        };
+        match place.word(word, quoted, copies) {
+            Expected::Nothing => {}
+            Expected::Unknown => return true,
+            Expected::Name if matches!(parts.peek(), Some(Part::Sign(b'.'))) => {
+                if is_one_of(word, &OF_THE_SYSTEM) {
+                    place.expects = false;
+                } else {
+                    parts.next();
+                    place.schema = Some(fold(word, quoted));
+                }
+            }
+            Expected::Name => {
+                // `(VALUES (1))`
+                let lists = is_one_of(word, &["values"]) && matches!(parts.peek(), Some(Part::Sign(b'(')));
+                let is_list = lists && !quoted && place.before == Some(b'(');
+                let schema = place.schema.take();
+                if !is_list && !is_known(schema.as_deref(), &fold(word, quoted)) {
                     return true;
                 }
-                (expects, schema) = (false, None);
+                place.expects = false;
             }
-            Part::Word(..) => expects = false,
         }
+        place.before = None;
     }
     false
+}
+
+/// What a word is where it stands.
+enum Expected {
+    /// No relation's name.
+    Nothing,
+    /// One.
+    Name,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Where a search through a text has come.
+#[derive(Default)]
+struct Place {
+    /// May a relation's name come?
+    expects: bool,
+    /// Does a comma stand between relations?
+    lists: bool,
+    /// The same around the parentheses that are open.
+    around: Vec<bool>,
+    /// The sign that is just before.
+    before: Option<u8>,
+    /// Is a word just before that makes the next one no clause's: `AS`; or no table's: `FOR UPDATE`, `COPY ... FROM STDIN`?
+    names: bool,
+    locks: bool,
+    moves: bool,
+    schema: Option<String>,
+}
+
+impl Place {
+    fn sign(&mut self, sign: u8) {
+        match sign {
+            b',' => self.expects = self.lists,
+            b'(' => self.around.push(self.lists),
+            b')' => {
+                self.lists = self.around.pop().unwrap_or(self.lists);
+                self.expects = false;
+            }
+            _ => self.expects = false,
+        }
+        (self.before, self.names, self.locks, self.moves, self.schema) =
+            (Some(sign), false, false, false, None);
+    }
+
+    fn word(&mut self, word: &str, quoted: bool, copies: bool) -> Expected {
+        let is = |words: &[&str]| !quoted && is_one_of(word, words);
+        let (named, locked, moved) = (self.names || self.before == Some(b'.'), self.locks, self.moves);
+        (self.names, self.locks) = (is(&["as"]), is(&OF_LOCKS));
+        self.moves = copies && is(&["from", "to"]);
+        if is(&BEFORE) {
+            // `FROM ONLY t`, and two of them of which one is a name.
+            if self.expects && !is(&["only"]) {
+                return Expected::Unknown;
+            }
+            self.expects = !(is(&["update"]) && locked);
+            self.lists |= is(&["from", "join", "using"]);
+            return Expected::Nothing;
+        }
+        if is(&ENDS_LIST) && !named {
+            (self.lists, self.expects) = (false, false);
+            return Expected::Nothing;
+        }
+        if is(&["lateral"]) || !self.expects {
+            return Expected::Nothing;
+        }
+        let is_none =
+            is(&NEVER_NAMES) || (moved && is(&["stdin", "stdout"])) || (!quoted && begins_as_number(word));
+        if is_none {
+            self.expects = false;
+            return Expected::Nothing;
+        }
+        Expected::Name
+    }
 }
 
 /// Names that a rough search looks for at most.
@@ -219,7 +325,9 @@ fn common_names(statement: &Lexemes) -> BTreeSet<String> {
         });
         let listed = matches!(statement.token(at + 1), Some(Token::LParen));
         let behind = if listed { statement.after_parentheses(at + 1)? } else { at + 1 };
-        (follows && is(behind, &["as"])).then(|| name_of(word))
+        let words = (1..3).take_while(|more| is(behind + more, &["not", "materialized"])).count();
+        let is_query = matches!(statement.token(behind + 1 + words), Some(Token::LParen));
+        (follows && is(behind, &["as"]) && is_query).then(|| name_of(word))
     };
     let begins = (0..statement.list.len()).any(|at| is(at, &["with"]));
     if begins { (0..statement.list.len()).filter_map(name).collect() } else { BTreeSet::new() }
@@ -298,8 +406,27 @@ mod tests {
             "UPDATE known SET a = a + 1, b = 'it', c = $1 WHERE d = 5",
             "INSERT INTO public.known (a, b) VALUES (1, 'FROM made')",
             "SELECT count(DISTINCT a) FROM known k, \"other\" o WHERE k.a = o.a FOR UPDATE",
+            "SELECT a FROM known WHERE b IN (1, c) ORDER BY a, d LIMIT 1 FOR UPDATE SKIP LOCKED",
+            "SELECT a FROM (SELECT a FROM known GROUP BY a, b) x, other WHERE a IN (VALUES (1), (2)) ORDER BY a, b",
+            "INSERT INTO known (a, b) VALUES (1, 2) ON CONFLICT (a) DO UPDATE SET a = 1, b = 2 RETURNING a, b",
+            "COPY known (a, b) FROM STDIN",
         ] {
             assert!(!may_name(text), "{text}");
+        }
+        for text in [
+            "INSERT INTO skip (a) VALUES ('x')",
+            "INSERT INTO values VALUES ('x')",
+            "INSERT INTO view SELECT 'x'",
+            "INSERT INTO public.update VALUES ('x')",
+            "COPY stdin FROM STDIN",
+            "SELECT 1 FROM known JOIN known y ON y.order = a, made",
+            "SELECT 1 FROM (SELECT b AS where FROM known WHERE c) x, made",
+            "SELECT 1 FROM known x, (known CROSS JOIN made)",
+            "SELECT 1 FROM known WHERE a IN (SELECT b FROM known, made)",
+            "TABLE values",
+            "UPDATE set SET a = 'x'",
+        ] {
+            assert!(may_name(text), "{text}");
         }
     }
 }

@@ -231,6 +231,7 @@ impl Reading {
             | Self::Hidden
             | Self::Holding(_)
             | Self::Kept(..)
+            | Self::Closed(_)
             | Self::Silent
             | Self::Shape(_)
             | Self::Emit(_)

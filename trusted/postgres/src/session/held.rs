@@ -66,6 +66,7 @@ fn keeps(entry: &Entry<Note>) -> bool {
             | Reading::Statement(_)
             | Reading::Cursor(_)
             | Reading::Kept(..)
+            | Reading::Closed(_)
             | Reading::Silent
             | Reading::Shape(_)
             | Reading::Emit(_)

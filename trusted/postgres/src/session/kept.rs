@@ -80,10 +80,28 @@ impl<T> Several<T> {
     }
 }
 
-/// May a client's text close what is prepared, now or when it is executed?
+/// May a client's text close what is prepared here, now or when it is executed?
 pub(super) fn may_be_closed_by(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    has(b"discard") || has(b"deallocate")
+    has(b"discard") || (has(b"deallocate") && !is_of_another(text))
+}
+
+/// Is it `DEALLOCATE` of one statement by its name, which is none of the proxy's own? Those have spaces in their names.
+fn is_of_another(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let text = text.trim_ascii();
+    let mut words = text.strip_suffix(';').unwrap_or(text).split_ascii_whitespace();
+    let is = |word: Option<&str>, other: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(other));
+    let mut name = is(words.next(), "deallocate").then(|| words.next()).flatten();
+    if is(name, "prepare") {
+        name = words.next().or(name);
+    }
+    let is_name = |name: &str| {
+        let name = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name);
+        name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+            && !name.eq_ignore_ascii_case("all")
+    };
+    name.is_some_and(is_name) && words.next().is_none()
 }
 
 #[cfg(test)]
@@ -137,5 +155,29 @@ mod tests {
             assert!(may_be_closed_by(text.as_bytes()), "{text}");
         }
         assert!(!may_be_closed_by(b"UPDATE discs SET card = 1"));
+    }
+
+    #[test]
+    fn a_name_of_another_statement_closes_nothing_here() {
+        for text in
+            ["DEALLOCATE _pg3_0", "deallocate prepare \"S_1\" ;", " Deallocate prepare", "DEALLOCATE p;"]
+        {
+            assert!(!may_be_closed_by(text.as_bytes()), "{text}");
+        }
+        let others = [
+            "DEALLOCATE all",
+            "DEALLOCATE PREPARE ALL;",
+            "DEALLOCATE \"arras statement\"",
+            "DEALLOCATE PREPARE \"arras asks of parts\"",
+            "DEALLOCATE a; DEALLOCATE ALL",
+            "DEALLOCATE a;DISCARD ALL",
+            "DEALLOCATE/**/all",
+            "DEALLOCATE prepare/**/all",
+            "DEALLOCATE U&\"arras\\0020statement\"",
+            "DO $$ BEGIN EXECUTE 'DEALLOCATE x'; END $$",
+        ];
+        for text in others {
+            assert!(may_be_closed_by(text.as_bytes()), "{text}");
+        }
     }
 }

@@ -121,6 +121,8 @@ pub(super) enum Reading {
     Holding(String),
     /// The same, of the `Parse` of what stays prepared: that it was made, under which number.
     Kept(Arc<AtomicU64>, u64),
+    /// Of a client's `Close`: turns to 1 when it is done.
+    Closed(Arc<AtomicU64>),
     /// Of what only makes a transaction fail, which the client was told has.
     Silent,
     /// Of the `Describe` of what writes a program's rows.
@@ -181,6 +183,7 @@ impl Reading {
                 b'1' => made.store(*number, Ordering::Release),
                 _ => hidden(kind, frame, out),
             },
+            Self::Closed(closed) => note_closed(closed, frame, out),
             Self::Silent => {}
             Self::Shape(statement) => statement.learn(kind, frame, out)?,
             Self::Emit(told) if kind == b'3' => out.extend_from_slice(told),
@@ -234,6 +237,7 @@ impl Reading {
             | Self::Hidden
             | Self::Holding(_)
             | Self::Kept(..)
+            | Self::Closed(_)
             | Self::Silent
             | Self::Shape(_)
             | Self::Emit(_)
@@ -340,6 +344,14 @@ impl Statement {
 
 /// Number of the type `text`.
 const TEXT: u32 = 25;
+
+/// The client's `Close` is answered.
+fn note_closed(closed: &AtomicU64, frame: &[u8], out: &mut Vec<u8>) {
+    if frame.first() == Some(&b'3') {
+        closed.store(1, Ordering::Release);
+    }
+    out.extend_from_slice(frame);
+}
 
 /// A reply to what the client did not ask.
 fn hidden(kind: u8, frame: &[u8], out: &mut Vec<u8>) {

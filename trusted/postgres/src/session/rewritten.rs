@@ -326,13 +326,7 @@ impl Requests<'_> {
                 Ok(())
             }
             b'C' => {
-                let target = Target::read(body).ok_or_else(malformed)?;
-                let undo = {
-                    let names = &mut self.shared.state().names;
-                    if target.kind == b'S' { names.close(target.name) } else { names.bind(target.name, None) }
-                };
-                self.sent(Asked::Close, Reading::Plain, undo);
-                self.out.extend_from_slice(message);
+                self.close(message, &Target::read(body).ok_or_else(malformed)?);
                 Ok(())
             }
             b'F' => {
@@ -436,6 +430,17 @@ impl Requests<'_> {
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
         list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs, one.naming)));
         Ok(list)
+    }
+
+    fn close(&mut self, message: &[u8], target: &Target<'_>) {
+        let is_statement = target.kind == b'S';
+        let undo = {
+            let names = &mut self.shared.state().names;
+            if is_statement { names.close(target.name) } else { names.bind(target.name, None) }
+        };
+        let meant = if is_statement { self.meant.close(target.name) } else { None };
+        self.sent(Asked::Close, meant.unwrap_or(Reading::Plain), undo);
+        self.out.extend_from_slice(message);
     }
 
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {

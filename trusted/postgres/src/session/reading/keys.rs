@@ -44,6 +44,7 @@ pub(in crate::session) fn stored_by(reading: &Reading) -> Option<&Stored> {
         | Reading::Hidden
         | Reading::Holding(_)
         | Reading::Kept(..)
+        | Reading::Closed(_)
         | Reading::Silent
         | Reading::Shape(_)
         | Reading::Emit(_)

@@ -5,14 +5,16 @@ use super::questions::{Question, array};
 use super::{Requests, tables};
 use crate::catalog::{Catalog, is_part};
 use crate::error::{SqlError, sqlstate};
-use crate::fields::{Target, query};
+use crate::fields::{Bind, query};
 use crate::rewrite::{Means, Relation, may_mean, means};
 use crate::rewriting::Rewriting;
 use crate::session::names::cut;
+use crate::session::reading::Reading;
 use crate::text::{name_of, statements};
 use sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Prepared statements of a session of which it is kept for each what it means; of others, what they mean together.
 const STATEMENTS_MAX: usize = 4096;
@@ -25,15 +27,20 @@ type Table = (String, String);
 /// What the statements of a session mean that is not declared.
 #[derive(Default)]
 pub(super) struct Meant {
-    /// Of the last text.
+    /// Of the last text, with what it executes.
     last: BTreeSet<Relation>,
+    /// May the last text end a transaction?
+    may_end: bool,
     statements: BTreeMap<Box<[u8]>, BTreeSet<Relation>>,
     /// Of those that are too many.
     others: BTreeSet<Relation>,
     /// How many there are in these.
     kept: usize,
-    /// Statements that were asked about since the client synchronised last. What they mean is locked by them from then on.
+    /// Statements that were asked about since the client synchronised last, with none between them that is not among these and may end
+    /// a transaction. What they mean is locked by them from then on.
     asked: BTreeSet<Box<[u8]>>,
+    /// Statements that are being closed, and what turns to 1 when the database says so.
+    closing: Vec<(Box<[u8]>, Arc<AtomicU64>)>,
 }
 
 impl Meant {
@@ -42,10 +49,38 @@ impl Meant {
         !self.others.is_empty() || (!self.statements.is_empty() && self.statements.contains_key(cut(name)))
     }
 
-    /// A message of this type comes.
-    pub(super) fn before(&mut self, kind: u8) {
-        if matches!(kind, b'S' | b'Q') {
+    /// A message comes.
+    pub(super) fn before(&mut self, kind: u8, body: &[u8]) {
+        let is_asked = |(_, statement): (&[u8], &[u8])| self.asked.contains(cut(statement));
+        let may_end = match kind {
+            b'S' | b'Q' => true,
+            b'B' => !self.asked.is_empty() && !Bind::names(body).is_some_and(is_asked),
+            _ => false,
+        };
+        if may_end {
             self.asked.clear();
+        }
+    }
+
+    /// A statement is closed; how it is heard that it was, if it means something.
+    pub(super) fn close(&mut self, name: &[u8]) -> Option<Reading> {
+        if !self.statements.contains_key(cut(name)) || self.closing.len() >= STATEMENTS_MAX {
+            return None;
+        }
+        let closed = Arc::new(AtomicU64::new(0));
+        self.closing.push((cut(name).into(), Arc::clone(&closed)));
+        Some(Reading::Closed(closed))
+    }
+
+    /// What the database has said is closed, and nothing was prepared under its name since, means nothing any more. `is_answered`:
+    /// everything that was sent is.
+    fn forget_closed(&mut self, is_answered: bool) {
+        for (name, closed) in std::mem::take(&mut self.closing) {
+            match closed.load(Ordering::Acquire) {
+                1 => self.forget(&name),
+                _ if is_answered => {}
+                _ => self.closing.push((name, closed)),
+            }
         }
     }
 
@@ -68,6 +103,7 @@ impl Meant {
         if relations.is_empty() {
             return Ok(());
         }
+        self.closing.retain(|(closing, _)| **closing != *cut(name));
         let is_known = self.statements.contains_key(cut(name));
         let kept = match is_known || name.is_empty() || self.statements.len() < STATEMENTS_MAX {
             true => self.statements.entry(cut(name).into()).or_default(),
@@ -108,6 +144,13 @@ fn begins_with(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| tables::first_word(text).eq_ignore_ascii_case(word))
 }
 
+/// May a text end a transaction?
+fn may_end_transaction(text: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["commit", "end", "rollback", "abort", "prepare", "release", "savepoint", "call", "do"];
+    text.split(';').any(|text| begins_with(text, &WORDS) || text.trim_start().starts_with(['-', '/']))
+}
+
 /// Does a text begin with the end of a transaction?
 fn ends_transaction(text: &str) -> bool {
     begins_with(text, &["commit", "end", "rollback", "abort"])
@@ -135,24 +178,23 @@ fn closed_by(text: &str) -> Option<Option<String>> {
 }
 
 impl Requests<'_> {
-    /// A message comes. One that closes prepared statements closes what they mean, if nothing that was sent before it can have it
-    /// passed over.
+    /// A message comes. A text that closes prepared statements closes what they mean, if nothing that was sent before it can have it
+    /// passed over, and it is not refused.
     pub(super) fn meant_before(&mut self, kind: u8, body: &[u8]) {
-        self.meant.before(kind);
-        if !matches!(kind, b'C' | b'Q') || self.meant.kept == 0 {
+        self.meant.before(kind, body);
+        if !matches!(kind, b'P' | b'Q') || self.meant.kept == 0 {
             return;
         }
-        let (is_first, status) = {
+        let (is_first, status, is_readable) = {
             let state = self.shared.state();
-            (state.pipeline.is_empty() && !state.pipeline.is_skipping(), state.status)
+            let is_first = state.pipeline.is_empty() && !state.pipeline.is_skipping();
+            (is_first, state.status, state.settings.require_readable().is_ok())
         };
+        self.meant.forget_closed(is_first);
         match (kind, status) {
-            _ if !is_first => {}
-            (b'C', _) => {
-                let target = Target::read(body).filter(|target| target.kind == b'S');
-                target.into_iter().for_each(|target| self.meant.forget(target.name));
-            }
-            (_, b'E') => {}
+            // Of what cannot be read, a DEALLOCATE is refused.
+            _ if !is_first || !is_readable => {}
+            (b'P', _) | (_, b'E') => {}
             _ => {
                 let text = query(body).and_then(|text| std::str::from_utf8(text).ok());
                 // Within a transaction a DISCARD fails.
@@ -180,6 +222,10 @@ impl Requests<'_> {
             return Ok(catalog);
         }
         let Some(Means { relations, executes, prepares }) = self.means(text, &catalog).await? else {
+            if self.sees_the_past && !self.shared.state().is_outside() {
+                let message = "a statement that cannot be read is refused in a transaction of one snapshot: a part of a table may have been made since";
+                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
             // What its names are is not known: they are looked for among all that there is.
             self.shared.state().changed_tables = true;
             return self.catalog().await;
@@ -188,7 +234,8 @@ impl Requests<'_> {
             executes.iter().flat_map(|name| self.meant.of(name.as_bytes())).collect();
         prepares.iter().try_for_each(|name| self.meant.add(name.as_bytes(), &relations))?;
         let all: BTreeSet<Relation> = relations.union(&executed).cloned().collect();
-        self.meant.last = relations;
+        self.meant.may_end = may_end_transaction(text);
+        self.meant.last.clone_from(&all);
         if all.is_empty() {
             return Ok(catalog);
         }
@@ -237,7 +284,8 @@ impl Requests<'_> {
         if name.is_empty() && !self.shared.state().pipeline.is_skipping() {
             self.meant.forget(name);
         }
-        if !relations.is_empty() {
+        self.meant.asked.remove(cut(name));
+        if !relations.is_empty() && !self.meant.may_end {
             self.meant.has_asked(name);
         }
         self.meant.add(name, &relations)

@@ -46,7 +46,7 @@ impl Requests<'_> {
             && let Some(body) = rest.get(HEAD_BYTES..head.total)
             && self.is_of_others(head.kind, body, &state.names)
         {
-            self.meant.before(head.kind);
+            self.meant.before(head.kind, body);
             if let Some(asked) = Asked::by(head.kind) {
                 self.number += 1;
                 let note = Note { number: self.number, reading: Reading::Plain, undo: None };

@@ -182,7 +182,7 @@ impl Requests<'_> {
         let mut catalog = self.rewriting.catalog(rows);
         self.compare_checks(&mut catalog).await?;
         self.compare_places(&mut catalog).await?;
-        let catalog = Arc::new(catalog);
+        let catalog = self.rewriting.catalogs.shared(catalog);
         // Read in the snapshot of a transaction, it is of its time.
         let of = if self.sees_the_past && !is_outside { asked.min(self.changes.snapshot) } else { asked };
         self.catalog = Some(Known { asked, of, catalog });
@@ -201,7 +201,7 @@ impl Requests<'_> {
         let missing = catalog.compare_checks(&kept);
         if !missing.is_empty() {
             let misfits = self.rewriting.enter_checks(missing).await;
-            misfits.into_iter().for_each(|(table, wrong)| catalog.refuse(table, wrong));
+            catalog.refuse(misfits);
         }
         Ok(())
     }
