@@ -229,6 +229,12 @@ async fn parts_of_a_declared_table_are_looked_at_with_the_whole_and_no_other_tab
     assert!(well && said.contains("table public.pay: 3 rows open"), "{said}");
     let named = client.simple_query("SELECT salary FROM pay_1").await.unwrap_err();
     assert_eq!(named.code().unwrap().code(), "42P16", "{named}");
+    // Nor is what the whole is a part of.
+    let above = "CREATE TABLE above (LIKE pay) PARTITION BY LIST (id); ALTER TABLE above ATTACH PARTITION pay FOR VALUES IN (1, 2)";
+    direct.batch_execute(above).await.unwrap();
+    let (well, said) = doctor();
+    assert!(well && said.contains("table public.pay: 3 rows open") && !said.contains("above"), "{said}");
+    direct.batch_execute("ALTER TABLE above DETACH PARTITION pay; DROP TABLE above").await.unwrap();
     // A detached part is a table like others, which is not declared.
     direct.batch_execute("ALTER TABLE pay DETACH PARTITION pay_1").await.unwrap();
     let (well, said) = doctor();

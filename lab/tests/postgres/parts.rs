@@ -319,6 +319,26 @@ async fn what_is_closed_within_pipelines_is_not_kept() {
     }
 }
 
+/// A client that does not wait for the end of a transaction that has failed.
+#[tokio::test]
+async fn what_follows_the_end_of_a_failed_transaction_is_asked_about() {
+    let (_server, proxy, _clients, _direct) = parted().await;
+    let mut raw = raw(&proxy);
+    assert_eq!(failed(&raw.query("BEGIN")), None);
+    assert!(failed(&raw.query("SELECT 1 / 0")).unwrap().contains("22012"));
+    let mut out = BytesMut::new();
+    send("ROLLBACK", &[], &mut out);
+    frontend::sync(&mut out);
+    send("INSERT INTO plain (id) VALUES (1)", &[], &mut out);
+    frontend::flush(&mut out);
+    let came =
+        raw.until(&out, |(kind, body)| *kind == b'E' || (*kind == b'C' && body.starts_with(b"INSERT")));
+    assert_eq!(failed(&came), None);
+    out.clear();
+    frontend::sync(&mut out);
+    assert_eq!(failed(&raw.ask(&out)), None);
+}
+
 /// A table that is not declared and of which a declared one is a part.
 #[tokio::test]
 async fn the_whole_of_a_declared_table_is_named_by_no_statement_if_it_is_not_declared() {

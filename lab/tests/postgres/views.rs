@@ -130,6 +130,47 @@ async fn a_column_called_as_a_view_is_none() {
     refused(&server, &client, &refusals, &["secret"]).await;
 }
 
+/// In a transaction of one snapshot nothing is asked before a lock: what others commit while it waits is seen.
+#[tokio::test]
+async fn a_lock_takes_no_snapshot() {
+    let (server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    let (holder, watcher) = (connect(&server.uri("postgres")).await, connect(&server.uri("postgres")).await);
+    client.batch_execute("SELECT id FROM people").await.unwrap();
+    // The session does not know it.
+    holder.batch_execute("CREATE TABLE apart (id int)").await.unwrap();
+    holder.batch_execute("BEGIN; LOCK TABLE apart").await.unwrap();
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    let commit = async {
+        let waits = "SELECT 1 FROM pg_locks WHERE NOT granted";
+        while watcher.query(waits, &[]).await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        holder.batch_execute("INSERT INTO apart VALUES (7); COMMIT").await.unwrap();
+    };
+    let (locked, ()) = tokio::join!(client.batch_execute("LOCK TABLE apart IN SHARE MODE"), commit);
+    locked.unwrap();
+    assert_eq!(answered(&client, "SELECT id FROM apart").await.unwrap()[1], "7");
+    client.batch_execute("COMMIT; BEGIN").await.unwrap();
+    holder.batch_execute("CREATE TABLE another (id int)").await.unwrap();
+    client.batch_execute("LOCK TABLE another;").await.unwrap();
+    client.batch_execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").await.unwrap();
+    client.batch_execute("COMMIT").await.unwrap();
+}
+
+/// Names like those of the system's views are users' own, and a table of another schema may have the name.
+#[tokio::test]
+async fn a_view_called_as_something_that_is_known_is_asked_about() {
+    let (server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("SELECT id FROM people; SELECT 1 FROM pg_class, pg_tables LIMIT 1").await.unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("CREATE VIEW pg_people AS SELECT id, name FROM people").await.unwrap();
+    refused(&server, &client, &["INSERT INTO pg_people VALUES (9, 'secret')"], &["secret"]).await;
+    client.batch_execute("CREATE SCHEMA other; CREATE TABLE other.known (id int)").await.unwrap();
+    client.batch_execute("SELECT id FROM other.known; SELECT id FROM people").await.unwrap();
+    direct.batch_execute("CREATE VIEW public.known AS SELECT id, name FROM people").await.unwrap();
+    refused(&server, &client, &["INSERT INTO public.known VALUES (9, 'secret')"], &["secret"]).await;
+}
+
 #[tokio::test]
 async fn views_that_are_made_while_a_session_is_open_are_known_to_it() {
     let (server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;

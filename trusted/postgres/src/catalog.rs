@@ -50,6 +50,8 @@ pub struct Catalog {
     tables: BTreeMap<(String, String), Arc<Table>>,
     /// Parts of declared tables that are not declared themselves, by schema and name; they are among the misfits.
     parts: BTreeSet<(String, String)>,
+    /// Tables that are not declared and of which declared ones are parts; they are among the misfits.
+    wholes: BTreeSet<(String, String)>,
     /// Has a declared table such parts, or is it partitioned?
     has_parts: bool,
     /// Tables that are not laid out as they should be, by schema and name, and what is wrong: statements that may name one are
@@ -91,9 +93,14 @@ impl Catalog {
         Self { schema, tables, sensitive, names, ..Self::default() }
     }
 
-    /// Was there a relation of that name, or is one declared?
-    pub(crate) fn knows_name(&self, name: &str) -> bool {
-        self.names.contains(name)
+    /// Was there a relation of that name, or is one declared; of whatever schema if none is written?
+    pub(crate) fn knows(&self, schema: Option<&str>, name: &str) -> bool {
+        let Some(schema) = schema else { return self.names.contains(name) };
+        let key = (schema.to_owned(), name.to_owned());
+        self.tables.contains_key(&key)
+            || self.schema.tables.contains_key(&key)
+            || self.misfits.contains_key(&key)
+            || self.views.contains(&key)
     }
 
     /// Tables may be others by now: what is not in it may be there.
@@ -223,10 +230,10 @@ impl Catalog {
         }
     }
 
-    /// What is wrong with tables, but for parts of declared ones: what their wholes show is theirs.
+    /// What is wrong with tables, but for parts of declared ones and what these are parts of: what declared ones show is theirs.
     pub fn misfits(&self) -> impl Iterator<Item = &SqlError> {
-        let is_looked_at =
-            |table: &(String, String)| !self.parts.contains(table) && !self.views.contains(table);
+        let passed_over = [&self.parts, &self.wholes, &self.views];
+        let is_looked_at = move |table: &(String, String)| !passed_over.iter().any(|of| of.contains(table));
         self.misfits.iter().filter(move |(table, _)| is_looked_at(table)).map(|(_, error)| error)
     }
 

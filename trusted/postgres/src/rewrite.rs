@@ -71,18 +71,18 @@ pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
 
 /// Relations of a text that the catalogue does not know: one may be a view that was made meanwhile. `is_read`: the text may be read.
 pub(crate) fn unknown_relations(text: &str, catalog: &Catalog, is_read: bool) -> BTreeSet<String> {
-    let is_known = |name: &str| catalog.knows_name(name) || name.starts_with("pg_");
     if !is_read {
-        return relations::rough(text, is_known);
+        return relations::rough(text, |name| catalog.knows(None, name));
     }
+    let is_known = |schema: Option<&str>, name: &str| catalog.knows(schema, name);
     let statements = statements(text).unwrap_or_default();
     statements.iter().flat_map(|statement| relations::unknown(statement, is_known)).collect()
 }
 
 /// Quickly: may a text name one?
 pub(crate) fn may_name_unknown(text: &str, catalog: &Catalog) -> bool {
-    let is_known = |name: &str| catalog.knows_name(name) || name.starts_with("pg_");
-    !catalog.sensitive().is_empty() && relations::may_name_unknown(text, |_, name| is_known(name))
+    !catalog.sensitive().is_empty()
+        && relations::may_name_unknown(text, |schema, name| catalog.knows(schema, name))
 }
 
 /// Whether a text is read into tokens; else it goes on as it is.

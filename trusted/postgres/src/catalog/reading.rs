@@ -160,15 +160,15 @@ impl Catalog {
         let named: BTreeSet<_> = parts.keys().cloned().collect();
         let has_parts = is_parted || !named.is_empty();
         misfits.extend(parts.iter().map(|(part, whole)| (part.clone(), is_part(part, whole))));
-        let wholes = wholes_of_declared(&schema, &parents).into_iter();
-        for (whole, part) in wholes.filter(|(whole, _)| !parts.contains_key(whole)) {
-            found.retain(|table| (&table.schema, &table.name) != (&whole.0, &whole.1));
-            misfits.insert(whole.clone(), is_whole(&whole, &part));
-        }
+        let mut wholes = wholes_of_declared(&schema, &parents);
+        wholes.retain(|whole, _| !parts.contains_key(whole));
+        found.retain(|table| !wholes.contains_key(&(table.schema.clone(), table.name.clone())));
+        misfits.extend(wholes.iter().map(|(whole, part)| (whole.clone(), is_whole(whole, part))));
         let filled = filled_by_default(&found, of_defaults, &reads);
         let mut read = Self {
             shown,
             parts: named,
+            wholes: wholes.into_keys().collect(),
             has_parts,
             keeps_checks,
             keeps_places,

@@ -246,9 +246,12 @@ pub(crate) fn rough(text: &str, is_known: impl Fn(&str) -> bool) -> BTreeSet<Str
 }
 
 /// The names of relations in a statement that are not known, common table expressions and functions aside.
-pub(crate) fn unknown(statement: &Lexemes, is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let names = named(statement).into_iter().map(|(_, name)| name);
-    names.filter(|name| !is_known(name)).collect()
+pub(crate) fn unknown(
+    statement: &Lexemes,
+    is_known: impl Fn(Option<&str>, &str) -> bool,
+) -> BTreeSet<String> {
+    let named = named(statement).into_iter();
+    named.filter(|(schema, name)| !is_known(schema.as_deref(), name)).map(|(_, name)| name).collect()
 }
 
 /// The name of a relation, behind that of its schema if one is written.
@@ -348,7 +351,7 @@ mod tests {
 
     fn names(text: &str) -> Vec<String> {
         let statements = crate::text::statements(text).unwrap();
-        statements.iter().flat_map(|statement| unknown(statement, is_known)).collect()
+        statements.iter().flat_map(|statement| unknown(statement, |_, name| is_known(name))).collect()
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Parts of declared tables that were made past the proxy: before a text goes on that names relations which are not declared, and before
 //! a statement is bound that does, the database is asked whether one of them is such a part. Only names are sent.
 
-use super::questions::{Question, array};
+use super::questions::{Question, array, lost};
 use super::{Requests, tables};
 use crate::catalog::{Catalog, is_part};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{Bind, query};
+use crate::replies;
 use crate::rewrite::{Means, Relation, may_mean, means};
 use crate::rewriting::Rewriting;
 use crate::session::names::cut;
@@ -239,7 +240,7 @@ impl Requests<'_> {
         if all.is_empty() {
             return Ok(catalog);
         }
-        if self.shared.state().status == b'E' {
+        if self.has_failed().await? {
             return if ends_transaction(text) { Ok(catalog) } else { Err(has_failed()) };
         }
         let found = match self.parts_among(&all, &catalog).await {
@@ -304,7 +305,7 @@ impl Requests<'_> {
         if relations.is_empty() || !catalog.has_parts() {
             return Ok(());
         }
-        if self.shared.state().status == b'E' {
+        if self.has_failed().await? {
             return Err(has_failed());
         }
         if let Some((part, whole)) = self.parts_among(&relations, &catalog).await?.first() {
@@ -313,6 +314,20 @@ impl Requests<'_> {
         }
         self.meant.has_asked(name);
         Ok(())
+    }
+
+    /// Has the transaction failed? If so, what was sent and may end it is waited for.
+    async fn has_failed(&mut self) -> Result<bool, SqlError> {
+        let is_under_way = {
+            let state = self.shared.state();
+            state.status == b'E' && !state.pipeline.is_empty()
+        };
+        if is_under_way {
+            replies::message(&mut self.out, b'H', |_| ());
+            self.write().await.map_err(|_| lost())?;
+            self.shared.at_most(0).await;
+        }
+        Ok(self.shared.state().status == b'E')
     }
 
     /// Which of some relations are parts of declared tables, and of which.

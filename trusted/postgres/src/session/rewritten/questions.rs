@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 /// A question, whose parameters are arrays of text.
 #[derive(Clone, Copy)]
 pub(super) enum Question {
-    /// Whether one of the names `$1` is that of a view or of a part of a table.
+    /// Whether one of the names `$1` is that of a view or of a part of a table, the system's own (schema 11) aside.
     Views,
     /// Which of the relations of schemas `$1` (none if it is empty) and names `$2` are parts of tables: schema and name of the part,
     /// and of the table. By the names whatever schema they are in, as the catalogue knows parts; and as the session has them now,
@@ -34,6 +34,7 @@ impl Question {
         match self {
             Self::Views => {
                 "SELECT 1 FROM pg_catalog.pg_class WHERE (relkind IN ('v', 'm') OR (relispartition AND relkind IN ('r', 'p', 'f'))) \
+                 AND relnamespace <> 11 \
                  AND relname = ANY ((SELECT $1::pg_catalog.text[])::pg_catalog.name[]) LIMIT 1"
             }
             Self::Parts => {

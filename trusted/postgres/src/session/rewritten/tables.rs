@@ -76,6 +76,12 @@ pub(super) fn first_word(text: &str) -> &str {
     text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
+/// Is a text one `LOCK`? It may come before the snapshot of its transaction is taken, which a question would take.
+fn locks(text: &str) -> bool {
+    let text = text.trim();
+    first_word(text).eq_ignore_ascii_case("lock") && !text.strip_suffix(';').unwrap_or(text).contains(';')
+}
+
 /// Does a text begin as one that makes, changes or drops something?
 pub(super) fn begins_with_a_change(text: &str) -> bool {
     let first = first_word(text);
@@ -237,7 +243,7 @@ impl Requests<'_> {
         text: &str,
         catalog: Arc<Catalog>,
     ) -> Result<Arc<Catalog>, SqlError> {
-        if is_of_the_session(text) || !crate::rewrite::may_name_unknown(text, &catalog) {
+        if is_of_the_session(text) || locks(text) || !crate::rewrite::may_name_unknown(text, &catalog) {
             return Ok(catalog);
         }
         // What goes on as it is needs no room: it is searched roughly where it is long, or might be read otherwise than PostgreSQL does.
