@@ -388,6 +388,28 @@ async fn in_a_transaction_that_has_failed_nothing_is_named_and_in_one_that_sees_
     }
 }
 
+/// What `standard_conforming_strings` means to a text makes the proxy read none: their parts cannot be asked about one by one.
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_where_a_transaction_sees_no_part_that_was_made_since() {
+    let (server, _proxy, [_, client], direct) = parted().await;
+    let log = Log::here(&server);
+    client
+        .batch_execute("SET standard_conforming_strings = off; SET escape_string_warning = off")
+        .await
+        .unwrap();
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_catalog.pg_class";
+    client.batch_execute(begin).await.unwrap();
+    direct.batch_execute("CREATE TABLE later PARTITION OF notes FOR VALUES IN (2)").await.unwrap();
+    let insert = "INSERT INTO later (id, memo) VALUES (2, 'secret')";
+    assert_eq!(answered(&client, insert).await, Err("0A000".into()));
+    client.batch_execute("ROLLBACK").await.unwrap();
+    // One that sees it knows whose part it is.
+    assert_eq!(answered(&client, insert).await, Err("42P16".into()));
+    assert!(!log.text().contains("secret"), "{}", log.text());
+    let plain = "INSERT INTO plain (id, memo) VALUES (1, 'shown')";
+    assert_eq!(answered(&client, plain).await.unwrap(), ["1 rows"]);
+}
+
 #[tokio::test]
 async fn what_is_asked_within_a_pipeline_is_cancelled_and_the_next_statement_is_not() {
     let (_server, proxy, _clients, direct) = parted().await;
@@ -397,7 +419,8 @@ async fn what_is_asked_within_a_pipeline_is_cancelled_and_the_next_statement_is_
     send("SELECT 1", &[], &mut out);
     send("INSERT INTO plain (id) VALUES (77)", &[], &mut out);
     frontend::sync(&mut out);
-    let waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    // What the proxy reads by the clock waits, too.
+    let waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'WITH RECURSIVE asked%'";
     // What it asks is prepared from the first of these on.
     for round in 0..16 {
         if round == 1 {

@@ -22,7 +22,7 @@ use crate::named::Naming;
 use crate::plan::{Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
 use crate::room::KeptShare;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A statement that fails in the database wherever one may fail, in the place of one that is refused: so what an error does
@@ -121,8 +121,8 @@ pub(super) enum Reading {
     Holding(String),
     /// The same, of the `Parse` of what stays prepared: that it was made, under which number.
     Kept(Arc<AtomicU64>, u64),
-    /// Of a client's `Close`: turns to 1 when it is done.
-    Closed(Arc<AtomicU64>),
+    /// Of a client's `Close`: turns true when it is done.
+    Closed(Arc<AtomicBool>),
     /// Of what only makes a transaction fail, which the client was told has.
     Silent,
     /// Of the `Describe` of what writes a program's rows.
@@ -346,9 +346,9 @@ impl Statement {
 const TEXT: u32 = 25;
 
 /// The client's `Close` is answered.
-fn note_closed(closed: &AtomicU64, frame: &[u8], out: &mut Vec<u8>) {
+fn note_closed(closed: &AtomicBool, frame: &[u8], out: &mut Vec<u8>) {
     if frame.first() == Some(&b'3') {
-        closed.store(1, Ordering::Release);
+        closed.store(true, Ordering::Release);
     }
     out.extend_from_slice(frame);
 }

@@ -15,7 +15,7 @@ use crate::text::{name_of, statements};
 use sqlparser::tokenizer::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Prepared statements of a session of which it is kept for each what it means; of others, what they mean together.
 const STATEMENTS_MAX: usize = 4096;
@@ -40,8 +40,8 @@ pub(super) struct Meant {
     /// Statements that were asked about since the client synchronised last, with none between them that is not among these and may end
     /// a transaction. What they mean is locked by them from then on.
     asked: BTreeSet<Box<[u8]>>,
-    /// Statements that are being closed, and what turns to 1 when the database says so.
-    closing: Vec<(Box<[u8]>, Arc<AtomicU64>)>,
+    /// Statements that are being closed, and what turns true when the database says so.
+    closing: Vec<(Box<[u8]>, Arc<AtomicBool>)>,
 }
 
 impl Meant {
@@ -68,7 +68,7 @@ impl Meant {
         if !self.statements.contains_key(cut(name)) || self.closing.len() >= STATEMENTS_MAX {
             return None;
         }
-        let closed = Arc::new(AtomicU64::new(0));
+        let closed = Arc::new(AtomicBool::new(false));
         self.closing.push((cut(name).into(), Arc::clone(&closed)));
         Some(Reading::Closed(closed))
     }
@@ -78,9 +78,9 @@ impl Meant {
     fn forget_closed(&mut self, is_answered: bool) {
         for (name, closed) in std::mem::take(&mut self.closing) {
             match closed.load(Ordering::Acquire) {
-                1 => self.forget(&name),
-                _ if is_answered => {}
-                _ => self.closing.push((name, closed)),
+                true => self.forget(&name),
+                false if is_answered => {}
+                false => self.closing.push((name, closed)),
             }
         }
     }
