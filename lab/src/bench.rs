@@ -12,6 +12,7 @@ mod processor;
 mod schemes;
 pub mod service;
 mod timer;
+mod turns;
 
 pub use timer::Timing;
 
@@ -88,8 +89,8 @@ pub struct BenchArguments {
     /// Of bisen: the same on a plain channel, too, and how the two compare; with `arras-plain-enclave` (of `arras-simulator`) beside this executable.
     #[arg(long)]
     pub plain: bool,
-    /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each
-    /// round.
+    /// Milliseconds for each operation; of PostgreSQL ten times that for each load, of the service and of `pgbench -S` a third of
+    /// ten times that for each turn.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub time_ms: u64,
     /// Everything random comes from it.
@@ -102,7 +103,7 @@ pub struct BenchArguments {
     /// plans in their place.
     #[arg(long, value_name = "DIRECTORY")]
     pub before: Option<PathBuf>,
-    /// Of the service, of PostgreSQL and of bisen: how often each load or search runs.
+    /// Of the service, of PostgreSQL and of bisen: how often each load or search runs; of loads that are compared, three turns each.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: usize,
 }

@@ -18,6 +18,7 @@ mod texts;
 mod updates;
 mod wire;
 
+use super::turns::median;
 use arras_search::corpus::IndexError;
 use arras_search::service::ServiceError;
 use serde::Serialize;
@@ -161,12 +162,6 @@ pub fn run(bench: &BisenBench, tell: &dyn Fn(&str)) -> Result<Vec<Line>, BisenEr
     let mut sorted = lines.lines;
     sorted.sort_by_key(|line| line.figure);
     Ok(sorted)
-}
-
-/// The value in the middle; of none, no number.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod timed;
 pub use timed::Timed;
 
 use super::installation::{Installation, PATIENCE, ServiceError};
+use super::turns::median;
 use crate::wire_client::{ClientError, WireClient};
 use bson::{Document, doc};
 use serde::{Deserialize, Serialize};
@@ -225,9 +226,4 @@ fn once_ms(client: &mut WireClient, command: &Document) -> Result<f64, PlansErro
         client.query(command)?;
     }
     Ok(start.elapsed().as_secs_f64() * 1e3)
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }

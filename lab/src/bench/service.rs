@@ -2,10 +2,12 @@
 //!
 //! Each installation (this build's, and another build's if one is named) has a server and a proxy with data of its own,
 //! and beside them the plaintext store serves the same front end from memory. The loads run in turns over all of them,
-//! a few rounds, so that what else the machine does meets all alike; the median of the rounds is what is printed.
+//! in many short rounds, so that what else the machine does meets all alike; the median of the rounds is what is printed, and that of
+//! their ratios.
 
 pub use super::installation::ServiceError;
 use super::installation::{Installation, PATIENCE, Process};
+use super::turns::{self, median};
 use crate::wire_client::{ClientError, WireClient};
 use bson::{Document, doc};
 use serde::{Deserialize, Serialize};
@@ -65,6 +67,8 @@ pub struct Rate {
     pub clients: usize,
     /// Operations a second of all of them together: the median of the rounds.
     pub per_second: f64,
+    /// The same, of each round.
+    pub each: Vec<f64>,
 }
 
 /// What clients connect to.
@@ -240,20 +244,17 @@ pub fn run(bench: &ServiceBench, tell: &dyn Fn(&str)) -> Result<Vec<Rate>, Servi
     }
     Ok(rates
         .into_iter()
-        .map(|((position, number), mut rates)| {
-            rates.sort_by(f64::total_cmp);
+        .map(|((position, number), each)| {
             let (load, clients) = LOADS[position];
             let system = systems[number].name.to_owned();
-            Rate { system, load, clients, per_second: rates[rates.len() / 2] }
+            Rate { system, load, clients, per_second: median(each.clone()), each }
         })
         .collect())
 }
 
 /// The rate of `system` under a load; none if it was not measured.
-fn rate(rates: &[Rate], system: &str, load: Load, clients: usize) -> Option<f64> {
-    let found =
-        rates.iter().find(|rate| (rate.system.as_str(), rate.load, rate.clients) == (system, load, clients));
-    found.map(|rate| rate.per_second)
+fn rate<'r>(rates: &'r [Rate], system: &str, load: Load, clients: usize) -> Option<&'r Rate> {
+    rates.iter().find(|rate| (rate.system.as_str(), rate.load, rate.clients) == (system, load, clients))
 }
 
 /// What the rates are to be judged by: each a name, a ratio, and what it is to be at least, if anything.
@@ -261,7 +262,8 @@ fn rate(rates: &[Rate], system: &str, load: Load, clients: usize) -> Option<f64>
 pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64, Option<f64>)> {
     use Load::{Inserts, PointReads, ReadsAndUpdates, Scans};
     let ratio = |over: (&str, Load, usize), under: (&str, Load, usize)| {
-        Some(rate(rates, over.0, over.1, over.2)? / rate(rates, under.0, under.1, under.2)?)
+        let (over, under) = (rate(rates, over.0, over.1, over.2)?, rate(rates, under.0, under.1, under.2)?);
+        Some(turns::ratio(&over.each, &under.each))
     };
     [
         ("inserts, 16 clients against one", ratio(("arras", Inserts, 16), ("arras", Inserts, 1)), Some(5.0)),
@@ -284,7 +286,7 @@ pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64, Option<f64>)> {
         ),
         (
             "scans of 50, one client against 3 ms each",
-            rate(rates, "arras", Scans, 1).map(|per_second| per_second * 0.003),
+            rate(rates, "arras", Scans, 1).map(|rate| rate.per_second * 0.003),
             Some(1.0),
         ),
         ("scans, one client against before", ratio(("arras", Scans, 1), ("before", Scans, 1)), None),
@@ -313,6 +315,7 @@ mod tests {
             load: Load::Inserts,
             clients,
             per_second,
+            each: vec![per_second; 3],
         };
         let rates = [rate("arras", 1, 100.0), rate("arras", 16, 600.0), rate("before", 1, 50.0)];
         let expected = [

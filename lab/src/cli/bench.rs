@@ -136,8 +136,8 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
     let bench = ServiceBench {
         directory: own.parent().unwrap_or(Path::new(".")).to_path_buf(),
         before: arguments.before.clone(),
-        time: arguments.time() * 10,
-        rounds: arguments.rounds.max(1),
+        time: arguments.time() * 10 / 3,
+        rounds: 3 * arguments.rounds.max(1),
     };
     // Lines, which are there also where no terminal is: a run takes minutes, and what it has measured so far counts if
     // it is stopped.

@@ -6,20 +6,18 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
-/// What a run is.
+/// Who runs transactions.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Of the tables.
     pub scale: Scale,
     /// Connections.
     pub terminals: u32,
-    /// When terminals begin no further transaction.
-    pub until: Until,
     /// Of all random choices.
     pub seed: u64,
 }
 
-/// How long a run goes on.
+/// When terminals begin no further transaction.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     /// Each terminal has run so many.
@@ -84,36 +82,53 @@ pub const fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Runs the mix with as many terminals as asked for, each on a connection of its own.
-///
-/// # Errors
-/// The first [`TpccError`] of a terminal; the others stop after their transaction.
-pub async fn run<F>(run: Run, connect: impl Fn() -> F) -> Result<Done, TpccError>
-where
-    F: Future<Output = Result<Client, TpccError>>,
-{
-    let mut terminals = Vec::new();
-    for number in 0..run.terminals {
-        let warehouse = i32::try_from(number).unwrap_or(0) % run.scale.warehouses + 1;
-        let random = Random::new(run.seed ^ u64::from(number + 1) << 32, run.seed);
-        terminals.push(Terminal::new(connect().await?, run.scale, warehouse, random).await?);
-    }
-    let started = Instant::now();
-    let tasks: Vec<_> =
-        terminals.into_iter().map(|terminal| tokio::spawn(one(terminal, run.until, started))).collect();
-    let mut done = Done::default();
-    for task in tasks {
-        match task.await {
-            Ok(part) => done.add(part?),
-            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+/// Terminals, each on a connection of its own, which run the mix as often as they are asked to.
+pub struct Terminals(Vec<Terminal>);
+
+impl Terminals {
+    /// Connects them, and prepares their statements.
+    ///
+    /// # Errors
+    /// The first [`TpccError`].
+    pub async fn connect<F>(run: Run, connect: impl Fn() -> F) -> Result<Self, TpccError>
+    where
+        F: Future<Output = Result<Client, TpccError>>,
+    {
+        let mut terminals = Vec::new();
+        for number in 0..run.terminals {
+            let warehouse = i32::try_from(number).unwrap_or(0) % run.scale.warehouses + 1;
+            let random = Random::new(run.seed ^ u64::from(number + 1) << 32, run.seed);
+            terminals.push(Terminal::new(connect().await?, run.scale, warehouse, random).await?);
         }
+        Ok(Self(terminals))
     }
-    done.elapsed = started.elapsed();
-    Ok(done)
+
+    /// Runs the mix on all of them.
+    ///
+    /// # Errors
+    /// The first [`TpccError`] of a terminal; the others stop after their transaction, and none runs any more.
+    pub async fn run(&mut self, until: Until) -> Result<Done, TpccError> {
+        let started = Instant::now();
+        let tasks: Vec<_> =
+            self.0.drain(..).map(|terminal| tokio::spawn(one(terminal, until, started))).collect();
+        let (mut done, mut terminals) = (Done::default(), Vec::new());
+        for task in tasks {
+            match task.await {
+                Ok(part) => {
+                    let (terminal, part) = part?;
+                    terminals.push(terminal);
+                    done.add(part);
+                }
+                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            }
+        }
+        (self.0, done.elapsed) = (terminals, started.elapsed());
+        Ok(done)
+    }
 }
 
-async fn one(mut terminal: Terminal, until: Until, started: Instant) -> Result<Done, TpccError> {
-    let mut done = Done::default();
+async fn one(mut terminal: Terminal, until: Until, started: Instant) -> Result<(Terminal, Done), TpccError> {
+    let (mut done, conflicts) = (Done::default(), terminal.conflicts);
     let mut count = 0;
     loop {
         let is_over = match until {
@@ -121,8 +136,8 @@ async fn one(mut terminal: Terminal, until: Until, started: Instant) -> Result<D
             Until::Elapsed(limit) => started.elapsed() >= limit,
         };
         if is_over {
-            done.conflicts = terminal.conflicts;
-            return Ok(done);
+            done.conflicts = terminal.conflicts - conflicts;
+            return Ok((terminal, done));
         }
         count += 1;
         let began = Instant::now();

@@ -3,7 +3,7 @@
 use crate::dev::Dev;
 use crate::twins::relay::Relay;
 use arras_lab::private_postgres::PrivatePostgres;
-use arras_lab::tpcc::driver::{Run, Until, run};
+use arras_lab::tpcc::driver::{Run, Terminals, Until};
 use arras_lab::tpcc::schema::{SENSITIVE, TABLES};
 use arras_lab::tpcc::statements::STATEMENTS;
 use arras_lab::tpcc::{Kind, Outcome, Random, Scale, Terminal, TpccError, check, load};
@@ -41,8 +41,9 @@ async fn terminals_beside_one_another_leave_consistent_tables() {
     let scale = Scale { warehouses: 2, ..Scale::small() };
     load(&client, scale, 11).await.unwrap();
     check(&client).await.unwrap();
-    let parameters = Run { scale, terminals: 4, until: Until::Transactions(150), seed: 11 };
-    let done = run(parameters, || async { Ok(connect(&uri).await) }).await.unwrap();
+    let parameters = Run { scale, terminals: 4, seed: 11 };
+    let mut terminals = Terminals::connect(parameters, || async { Ok(connect(&uri).await) }).await.unwrap();
+    let done = terminals.run(Until::Transactions(150)).await.unwrap();
     assert_eq!(done.committed.len(), 5, "{done:?}");
     assert_eq!(done.committed.values().sum::<u64>() + done.rolled_back, 600);
     check(&client).await.unwrap();

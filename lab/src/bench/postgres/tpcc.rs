@@ -3,11 +3,11 @@
 
 use super::{
     Figure, PostgresBench, PostgresBenchError, Proxy, TERMINALS, Target, connect, figure, make_databases,
-    median, rewriting,
+    median, ratio, rewriting,
 };
 use crate::bench::processor::{taken, taken_by_postgres};
 use crate::private_postgres::PrivatePostgres;
-use crate::tpcc::driver::{Done, Run, Until, run};
+use crate::tpcc::driver::{Done, Run, Terminals, Until};
 use crate::tpcc::schema::{AS_IN_PLAINTEXT, SENSITIVE};
 use crate::tpcc::{Scale, TpccError, load};
 use nix::unistd::Pid;
@@ -20,6 +20,7 @@ const SCALE: Scale = Scale { warehouses: 2, items: 10_000, customers: 300, order
 struct Side<'a> {
     server: &'a PrivatePostgres,
     proxy: Proxy,
+    terminals: Terminals,
     /// Transactions a second, of each round.
     rates: Vec<f64>,
     /// Milliseconds of processor time a transaction, of each round: the proxy's, PostgreSQL's.
@@ -29,7 +30,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// Starts a proxy and fills the tables.
+    /// Starts a proxy, fills the tables, and connects the terminals.
     async fn start(
         bench: &PostgresBench,
         server: &'a PrivatePostgres,
@@ -40,7 +41,16 @@ impl<'a> Side<'a> {
         let began = Instant::now();
         load(&connect(&proxy.uri()).await?, SCALE, 1).await?;
         tell(&format!("{database}: loaded in {:.1} s", began.elapsed().as_secs_f64()));
-        Ok(Self { server, proxy, rates: Vec::new(), processor: [Vec::new(), Vec::new()], passed: 0.0 })
+        // As autovacuum does within minutes. Without statistics both sides look for a customer's number by the index of last names,
+        // and read all of a district: 115 pages in plaintext, 301 encrypted, in place of three.
+        connect(&server.uri(database)).await?.batch_execute("ANALYZE").await?;
+        let uri = proxy.uri();
+        let terminals = Terminals::connect(Run { scale: SCALE, terminals: TERMINALS, seed: 1 }, || async {
+            connect(&uri).await.map_err(|source| TpccError::Database { doing: "connecting", source })
+        });
+        let terminals = terminals.await?;
+        let (rates, processor) = (Vec::new(), [Vec::new(), Vec::new()]);
+        Ok(Self { server, proxy, terminals, rates, processor, passed: 0.0 })
     }
 
     /// Seconds of processor time until now: the proxy's, PostgreSQL's.
@@ -49,20 +59,22 @@ impl<'a> Side<'a> {
         Ok([proxy, taken_by_postgres(&self.server.data())?])
     }
 
-    /// Runs the mix once.
-    async fn round(
+    /// Runs the mix until the measurement may begin: what a session does the first times, and PostgreSQL plans, is not of the steady
+    /// state (TPC-C, clause 5.5).
+    async fn ramp_up(
         &mut self,
         bench: &PostgresBench,
-        number: usize,
         tell: &dyn Fn(&str),
     ) -> Result<(), PostgresBenchError> {
-        let until = Until::Elapsed(bench.time);
-        let of_round = Run { scale: SCALE, terminals: TERMINALS, until, seed: number as u64 };
-        let (uri, before) = (self.proxy.uri(), self.processor_time()?);
-        let done = run(of_round, || async {
-            connect(&uri).await.map_err(|source| TpccError::Database { doing: "connecting", source })
-        });
-        let done = done.await?;
+        let done = self.terminals.run(Until::Elapsed(bench.time)).await?;
+        tell(&format!("{}, ramp-up", said(self.proxy.database, &done)));
+        Ok(())
+    }
+
+    /// Runs the mix once.
+    async fn round(&mut self, bench: &PostgresBench, tell: &dyn Fn(&str)) -> Result<(), PostgresBenchError> {
+        let before = self.processor_time()?;
+        let done = self.terminals.run(Until::Elapsed(bench.time)).await?;
         let transactions = done.committed.values().sum::<u64>().max(1) as f64;
         let after = self.processor_time()?;
         for ((list, after), before) in self.processor.iter_mut().zip(after).zip(before) {
@@ -98,15 +110,13 @@ pub(super) async fn measured(
     let mut plain = Side::start(bench, server, ("tpcc_plain", ""), tell).await?;
     let mut encrypted = Side::start(bench, server, ("tpcc_encrypted", SENSITIVE), tell).await?;
     connect(&server.uri(encrypted.proxy.database)).await?.batch_execute(AS_IN_PLAINTEXT).await?;
-    for side in [&plain, &encrypted] {
-        // As autovacuum does within minutes. Without statistics both sides look for a customer's number by the index of last names,
-        // and read all of a district: 115 pages in plaintext, 301 encrypted, in place of three.
-        connect(&server.uri(side.proxy.database)).await?.batch_execute("ANALYZE").await?;
+    for side in [&mut plain, &mut encrypted] {
+        side.ramp_up(bench, tell).await?;
     }
     let before = rewriting(server, encrypted.proxy.database).await?;
-    for number in 0..bench.rounds {
+    for _ in 0..bench.turns() {
         for side in [&mut plain, &mut encrypted] {
-            side.round(bench, number, tell).await?;
+            side.round(bench, tell).await?;
         }
     }
     let spent = rewriting(server, encrypted.proxy.database).await? - before;
@@ -124,7 +134,7 @@ fn figures(plain: &Side<'_>, encrypted: &Side<'_>, spent: f64) -> Vec<Figure> {
         figure(
             "TPC-C, encrypted against plaintext, both through the proxy",
             "ratio",
-            encrypted_rate / plain_rate,
+            ratio(&encrypted.rates, &plain.rates),
             Target::AtLeast(0.75),
         ),
         figure("TPC-C, plaintext, the proxy's processor time a transaction", "ms", plain_proxy, Target::None),
