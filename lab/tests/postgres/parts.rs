@@ -412,7 +412,9 @@ async fn what_cannot_be_read_is_refused_where_a_transaction_sees_no_part_that_wa
 
 #[tokio::test]
 async fn what_is_asked_within_a_pipeline_is_cancelled_and_the_next_statement_is_not() {
-    let (_server, proxy, _clients, direct) = parted().await;
+    let (server, proxy, _clients, direct) = parted().await;
+    // In a transaction what was seen of others' statements stays as it was.
+    let watching = connect(&server.uri("postgres")).await;
     let mut raw = raw(&proxy);
     let cancel = raw.canceller();
     let mut out = BytesMut::new();
@@ -430,7 +432,7 @@ async fn what_is_asked_within_a_pipeline_is_cancelled_and_the_next_statement_is_
         direct.batch_execute(asked).await.unwrap();
         let sent = out.clone();
         let asking = tokio::task::spawn_blocking(move || (raw.ask(&sent), raw));
-        while direct.simple_query(waiting).await.unwrap().len() < 3 {
+        while watching.simple_query(waiting).await.unwrap().len() < 3 {
             tokio::task::yield_now().await;
         }
         // Nobody waits until the request has been carried out.
