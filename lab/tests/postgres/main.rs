@@ -35,6 +35,7 @@ mod late;
 mod layouts;
 mod mapped;
 mod memory;
+mod moments;
 mod mope;
 mod named;
 mod namesakes;

@@ -10,6 +10,7 @@ mod binary;
 mod calendar;
 mod conversion;
 mod float;
+mod interval;
 mod json;
 mod members;
 mod numeric;
@@ -21,6 +22,7 @@ pub(crate) use array::{array_members, binary_members};
 pub(crate) use binary::{Said, members_said_by, said_by, type_of};
 pub(crate) use calendar::DAY_MICROSECONDS;
 pub(crate) use conversion::within;
+pub(crate) use interval::{Interval, days_after, moved};
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 

@@ -17,6 +17,7 @@ pub mod examined;
 mod fields;
 mod frames;
 mod listener;
+pub mod moment;
 pub mod mope;
 mod named;
 mod pipeline;

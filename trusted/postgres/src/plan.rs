@@ -10,6 +10,7 @@ mod derived;
 use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
+use crate::moment::Moment;
 use crate::named::Naming;
 use arras_service::words::{Which, WordQuery};
 pub use derived::{Called, Compared, Derived, DerivedExpression, DerivedPart};
@@ -100,6 +101,8 @@ pub enum Source {
     Read(usize),
     /// What a program has computed, by its position in [`Recompute::computed`].
     Computed(usize),
+    /// What hangs on when the transaction began.
+    Moment(Moment),
 }
 
 /// As what a value goes to the database.

@@ -26,6 +26,7 @@ mod matched;
 mod means;
 mod meant;
 mod mention;
+mod moment;
 mod naming;
 mod places;
 mod recompute;

@@ -24,7 +24,7 @@ mod settings;
 
 use crate::cancel::Entered;
 use crate::error::SqlError;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Asked, Pipeline};
 use crate::replies::{self, Severity};
 use crate::rewriting::Rewriting;
 use crate::stream::{Incoming, Outgoing, Stream};
@@ -41,7 +41,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, watch};
 use tokio::task::coop::unconstrained;
@@ -96,6 +96,8 @@ struct State {
     settings: Settings,
     /// The transaction's: `I`, `T` or `E`.
     status: u8,
+    /// When the first message of the transaction went to the database, or a value of it was computed.
+    began: Option<SystemTime>,
     /// It may have written since it was last told that the database waits outside of a transaction.
     wrote: bool,
     /// Labels that it holds.
@@ -126,6 +128,20 @@ impl State {
     /// True if nothing is on its way, and no transaction is under way.
     fn is_outside(&self) -> bool {
         self.status == b'I' && self.pipeline.is_empty()
+    }
+
+    /// A message goes to the database.
+    fn sent(&mut self, asked: Asked, note: Note) {
+        self.began();
+        // What is passed over does nothing.
+        if let Some(undo) = self.pipeline.sent(asked, note).and_then(|note| note.undo) {
+            self.names.undo(*undo, std::iter::empty());
+        }
+    }
+
+    /// When the transaction began that the next statement is of.
+    fn began(&mut self) -> SystemTime {
+        *self.began.get_or_insert_with(SystemTime::now)
     }
 
     /// The database waits outside of a transaction behind the message of a number: what was changed is changed for all.
@@ -166,6 +182,7 @@ impl BothWays {
             names: Names::default(),
             settings,
             status: b'I',
+            began: None,
             wrote: false,
             held: Held::default(),
             changing_tables: false,

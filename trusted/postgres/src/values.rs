@@ -85,6 +85,8 @@ pub struct Asker {
     pub sees_the_past: bool,
     /// Is its time zone UTC?
     pub in_utc: bool,
+    /// When its transaction began, in microseconds since 2000.
+    pub began: i64,
 }
 
 /// A value whose ciphertext in its column's order is asked for.
@@ -115,7 +117,7 @@ pub async fn compute(
         // Only of a constant PostgreSQL says where it is.
         let placed = |error: SqlError| match value.source {
             Source::Constant(_) | Source::Constants(_) => error.at(inputs.text, value.at),
-            Source::Parameter(_) | Source::Read(_) | Source::Computed(_) => error,
+            Source::Parameter(_) | Source::Read(_) | Source::Computed(_) | Source::Moment(_) => error,
         };
         found.push(local(value, inputs, columns).map_err(placed)?);
         asked.extend(asked_of(position, value, inputs).map_err(placed)?);
@@ -330,6 +332,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Source::Read(position) => plain(inputs.read, *position)?,
             Source::Computed(position) => plain(inputs.computed, *position)?,
             Source::Constants(_) => return Err(defect("an array stands where a plain value does")),
+            Source::Moment(_) => return Err(defect("the database computes moments of plain values")),
         }),
         Form::Presence => presence(value, inputs),
         Form::Sealed(encryption) => {

@@ -6,7 +6,7 @@ use chrono::{Datelike as _, Days, NaiveDate};
 const EPOCH_DAYS: i64 = 10_957;
 pub(crate) const DAY_MICROSECONDS: i64 = 86_400_000_000;
 /// PostgreSQL's first and last day, in days from 2000: 4714-11-24 BC, 5874897-12-31.
-const DATES: std::ops::RangeInclusive<i64> = -2_451_545..=2_145_031_948;
+pub(super) const DATES: std::ops::RangeInclusive<i64> = -2_451_545..=2_145_031_948;
 /// PostgreSQL's moments: from that first day to before the year 294277.
 pub(super) const MOMENTS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
 
@@ -47,6 +47,17 @@ fn day_of(days: i64) -> (i64, u32, u32) {
     let (cycle, of_cycle) = (days.div_euclid(CYCLE.1), days.rem_euclid(CYCLE.1));
     let date = first() + Days::new(of_cycle.unsigned_abs());
     (cycle * CYCLE.0 + i64::from(date.year()), date.month(), date.day())
+}
+
+/// Days from 2000 of the day so many months after another, or of the last before it that there is.
+pub(super) fn months_after(days: i64, months: i64) -> Option<i64> {
+    if months == 0 {
+        return Some(days);
+    }
+    let (year, month, day) = day_of(days);
+    let months = year.checked_mul(12)?.checked_add(i64::from(month) - 1)?.checked_add(months)?;
+    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
+    (28..=day.max(28)).rev().find_map(|last| days_of(year, month, i64::from(last.min(day))))
 }
 
 fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Result<i64, NotADate> {

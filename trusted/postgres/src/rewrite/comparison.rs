@@ -4,6 +4,7 @@ use super::analysis::{Analysis, Reference};
 use super::common_type::of_one_type;
 use super::constant::{Constant, constant, in_parentheses, members};
 use super::expression::Operand;
+use super::moment::{constant_or_moment, is_moment};
 use super::scope::Scope;
 use super::select::Mode;
 use super::spelling::is_symmetric;
@@ -87,8 +88,22 @@ impl Analysis<'_> {
             | (Operand::Other, Operand::Column(column) | Operand::Extreme(column)) => {
                 Err(self.unreadable(&column, &format!("{reader} beside a computed value")))
             }
-            (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => Ok(()),
+            (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => {
+                self.moments_beside_others([left, right], scope, &reader)
+            }
         }
+    }
+
+    /// Beside what is not encrypted a moment is an expression like another.
+    fn moments_beside_others(
+        &mut self,
+        both: [&Expr; 2],
+        scope: &Scope<'_>,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        let is_left = |expression: &&Expr| is_moment(self.lexemes, expression);
+        let left: Vec<&Expr> = both.into_iter().filter(is_left).collect();
+        self.expressions(left, scope, reader)
     }
 
     /// Two operands that are equal or not.
@@ -147,7 +162,9 @@ impl Analysis<'_> {
             | (Operand::Other, Operand::Column(column) | Operand::Extreme(column)) => {
                 Err(self.unreadable(&column, &format!("{reader} beside a computed value")))
             }
-            (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => Ok(()),
+            (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => {
+                self.moments_beside_others([left, right], scope, reader)
+            }
         }
     }
 
@@ -363,7 +380,8 @@ impl Analysis<'_> {
             return self.expressions([value, low, high], scope, "BETWEEN");
         };
         let term = self.need_compared(&column, "BETWEEN", Some(Term::Order))?;
-        if let (Some(one), Some(other)) = (constant(self.lexemes, low), constant(self.lexemes, high))
+        if let (Some(one), Some(other)) =
+            (constant_or_moment(self.lexemes, low), constant_or_moment(self.lexemes, high))
             && one.tokens.start.checked_sub(1).is_some_and(|at| is_symmetric(self.lexemes, at))
         {
             return self.between_either(&column, [&one, &other]);
@@ -371,7 +389,7 @@ impl Analysis<'_> {
         let function = column.encryption.order.and_then(Order::compared_by);
         let mut compared = Vec::new();
         for (end, side) in [(low, Side::GreaterOrEqual), (high, Side::LessOrEqual)] {
-            let Some(end) = constant(self.lexemes, end) else {
+            let Some(end) = constant_or_moment(self.lexemes, end) else {
                 return Err(self.unreadable(&column, "BETWEEN beside a computed value"));
             };
             let form = Form::Bound(column.encryption.clone(), side, self.gap(&column.encryption));

@@ -184,6 +184,10 @@ pub(super) fn compact(pieces: Vec<Piece>, values: &[Value]) -> (Vec<Piece>, Vec<
 pub(super) fn parameter_of(value: &Value) -> Option<u16> {
     match value.source {
         Source::Parameter(number) => Some(number),
-        Source::Constant(_) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
+        Source::Constant(_)
+        | Source::Constants(_)
+        | Source::Read(_)
+        | Source::Computed(_)
+        | Source::Moment(_) => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, constant};
+use super::moment::constant_or_moment;
 use super::scope::Scope;
 use super::select::Mode;
 use super::term::{Term, form_pieces};
@@ -35,7 +36,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
         reader: &str,
     ) -> Result<Operand, SqlError> {
-        if let Some(found) = constant(self.lexemes, expression) {
+        if let Some(found) = constant_or_moment(self.lexemes, expression) {
             return Ok(Operand::Constant(found));
         }
         if let Some(reference) = self.reference(expression, scope)? {

@@ -214,7 +214,8 @@ fn default_of(lexemes: &Lexemes, value: &Expr, encryption: &Encryption) -> Optio
         | Source::Constants(_)
         | Source::Parameter(_)
         | Source::Read(_)
-        | Source::Computed(_) => None,
+        | Source::Computed(_)
+        | Source::Moment(_) => None,
     }
 }
 

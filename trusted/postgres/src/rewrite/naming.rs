@@ -458,7 +458,11 @@ impl Analysis<'_> {
                 Source::Constants(list.iter().map(one).collect::<Result<_, _>>()?)
             }
             Source::Constant(text) => Source::Constant(one(text)?),
-            Source::Parameter(_) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => {
+            Source::Parameter(_)
+            | Source::Constants(_)
+            | Source::Read(_)
+            | Source::Computed(_)
+            | Source::Moment(_) => {
                 return Ok((found.source, value.sent_as));
             }
         };

@@ -216,7 +216,11 @@ impl Analysis<'_> {
                 Some(Expression::Number(text, of.clone()))
             }
             Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone(), cast)),
-            Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
+            Source::Constant(None)
+            | Source::Constants(_)
+            | Source::Read(_)
+            | Source::Computed(_)
+            | Source::Moment(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, cast_agrees};
+use super::moment::assigned_moment;
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, TEXT_SUFFIX};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -202,6 +203,10 @@ impl Analysis<'_> {
     /// The pieces of a constant as a value of a column in a form; the constant may be one.
     pub(super) fn value_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
         let encryption = encryption_of(&form);
+        // Beside moments a day is its first, in the session's zone.
+        let of_moments = encryption.as_ref().filter(|of| of.kind != ColumnType::Date);
+        let moment = of_moments.and_then(|of| assigned_moment(constant, of.kind));
+        let constant = moment.as_ref().unwrap_or(constant);
         if let Some(encryption) = &encryption {
             let compares = matches!(form, Form::Bound(..) | Form::EqualTo(_));
             let sent_as = sent_as(constant, &form).filter(|_| compares);

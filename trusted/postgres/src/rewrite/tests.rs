@@ -6,6 +6,7 @@ mod fh_ope;
 mod golden;
 mod layouts;
 mod meant;
+mod moments;
 mod numbered;
 mod passed;
 mod random;
@@ -135,6 +136,7 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
         Source::Constants(list) => format!("{list:?}"),
         Source::Read(position) => format!("read {position}"),
         Source::Computed(position) => format!("computed {position}"),
+        Source::Moment(moment) => format!("moment {}", moment.kind().name()),
     };
     match &value.form {
         Form::Plain => format!("‹{source}›"),

@@ -2,6 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, constant};
+use super::moment::{assigned_moment, constant_or_moment};
 use super::scope::{Relation, Scope};
 use super::select::{Grouped, Mode, ResultColumn};
 use super::spelling::condition_of_conflict;
@@ -60,6 +61,9 @@ pub(super) fn stored_names(name: &str, encryption: Option<&Arc<Encryption>>) -> 
 /// A constant as it is assigned to a column: digits behind a point are rounded for a column of whole numbers, a number is a text
 /// for one of texts.
 pub(super) fn assigned(value: &Constant, encryption: &Encryption) -> Constant {
+    if let Some(found) = assigned_moment(value, encryption.kind) {
+        return found;
+    }
     let mut value = value.clone();
     let is_text = encryption.kind.is_text();
     if let (Written::Number, None, Source::Constant(Some(text)), true) =
@@ -115,7 +119,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         let Some(encryption) = target else { return self.expression(value, scope, "VALUES") };
-        if let Some(found) = constant(self.lexemes, value) {
+        if let Some(found) = constant_or_moment(self.lexemes, value) {
             return self.replace_stored(&found, encryption);
         }
         if let Some(at) = self.default_at(value) {
@@ -352,7 +356,7 @@ impl Analysis<'_> {
         if encryption.hides_frequency() && !self.keeps_terms(value, encryption, relation, scope)? {
             return self.assigned_to_each((at, value, tokens), encryption, relation, scope);
         }
-        if let Some(found) = constant(self.lexemes, value) {
+        if let Some(found) = constant_or_moment(self.lexemes, value) {
             return Ok((self.stored_pieces(&found, encryption)?, found.tokens));
         }
         if let Some(at) = self.default_at(value) {

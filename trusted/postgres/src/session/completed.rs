@@ -59,6 +59,7 @@ impl State {
         if self.status != b'I' {
             return;
         }
+        self.began = None;
         // By now it is committed.
         if std::mem::take(&mut self.wrote) {
             rewriting.freshness().into_iter().for_each(Freshness::wrote);

@@ -272,11 +272,7 @@ impl Requests<'_> {
     pub(super) fn sent(&mut self, asked: Asked, reading: Reading, undo: Option<Undo>) {
         self.number += 1;
         let note = Note { number: self.number, reading, undo: undo.map(Box::new) };
-        let mut state = self.shared.state();
-        // What is passed over does nothing.
-        if let Some(undo) = state.pipeline.sent(asked, note).and_then(|note| note.undo) {
-            state.names.undo(*undo, std::iter::empty());
-        }
+        self.shared.state().sent(asked, note);
     }
 
     fn plain(&mut self, asked: Asked, message: &[u8]) {

@@ -110,6 +110,10 @@ pub(super) fn read(
         Source::Computed(position) => {
             own(inputs.computed.get(*position).ok_or_else(|| defect("a value was not computed"))?)
         }
+        Source::Moment(moment) => {
+            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.in_utc)?;
+            Ok(Some(Given { datum, kind }))
+        }
         Source::Constants(_) => Err(defect("an array stands where one value does")),
     }
 }
@@ -152,7 +156,7 @@ pub(super) fn read_members(
             texts(&array_members(&text).ok_or_else(wrong)?, members_said_by(oid)).map(Some)
         }
         Source::Constant(None) => Ok(None),
-        Source::Constant(Some(_)) | Source::Read(_) | Source::Computed(_) => {
+        Source::Constant(Some(_)) | Source::Read(_) | Source::Computed(_) | Source::Moment(_) => {
             Err(defect("one value stands where an array does"))
         }
     }

@@ -199,7 +199,7 @@ fn query_of(value: &Value, inputs: Inputs<'_>) -> Result<Option<String>, SqlErro
                 SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, message)
             })
         }
-        Source::Constants(_) | Source::Read(_) | Source::Computed(_) => {
+        Source::Constants(_) | Source::Read(_) | Source::Computed(_) | Source::Moment(_) => {
             Err(defect("a search for words is neither constant nor parameter"))
         }
     }

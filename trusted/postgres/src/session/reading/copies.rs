@@ -38,7 +38,11 @@ impl CopiedTable {
     pub(in crate::session) fn new(copy: &CopyIn) -> Self {
         let column = |source: &Source| match source {
             Source::Read(column) => Some(*column),
-            Source::Parameter(_) | Source::Constant(_) | Source::Constants(_) | Source::Computed(_) => None,
+            Source::Parameter(_)
+            | Source::Constant(_)
+            | Source::Constants(_)
+            | Source::Computed(_)
+            | Source::Moment(_) => None,
         };
         let values = copy.insert.values.iter().map(|value| column(&value.source)).collect();
         let binary = copy.format.binary;

@@ -5,6 +5,7 @@ use super::super::reading::{Statement, Stored};
 use super::Requests;
 use crate::error::SqlError;
 use crate::fields::Bind;
+use crate::moment::microseconds;
 use crate::plan::{Form, PhysicalValue, Value};
 use crate::room::UNCOUNTED_BYTES;
 use crate::values::{Argument, Asker, ConnectionKeys, Inputs, compute, stored_terms};
@@ -48,15 +49,16 @@ impl Requests<'_> {
 
     /// What of the session matters to its values.
     pub(in crate::session) fn orders(&self) -> Asker {
-        let (in_utc, session) = {
-            let state = self.shared.state();
-            (state.settings.is_utc(), state.session)
+        let (in_utc, session, began) = {
+            let mut state = self.shared.state();
+            (state.settings.is_utc(), state.session, state.began())
         };
         Asker {
             session,
             process: Some(self.behind.entered.upstream.process),
             sees_the_past: self.sees_the_past,
             in_utc,
+            began: microseconds(began),
         }
     }
 

@@ -191,7 +191,7 @@ impl Analysis<'_> {
                     self.check_text(&found, kind)?;
                     Ok(Some(DerivedExpression::Constant(text.clone(), kind)))
                 }
-                Source::Constants(_) | Source::Read(_) | Source::Computed(_) => Ok(None),
+                Source::Constants(_) | Source::Read(_) | Source::Computed(_) | Source::Moment(_) => Ok(None),
             },
         }
     }

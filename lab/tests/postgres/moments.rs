@@ -1,0 +1,127 @@
+//! `now()` and its like beside encrypted columns: as PostgreSQL answers in plaintext, by the proxy's clock, and the server does not see
+//! what is computed of it.
+
+use crate::extended::connect;
+use crate::spelled::{answered, both};
+use std::time::Duration;
+use tokio_postgres::Client;
+
+const SCHEMA: &str = r#"
+[tables."public.visits"]
+day = { id = "6a1b2c3d4e5f7c01", type = "date", operations = ["equality", "order"] }
+at = { id = "6a1b2c3d4e5f7c02", type = "timestamptz", operations = ["equality", "order"], order = "stope" }
+noted = { id = "6a1b2c3d4e5f7c03", type = "timestamp", operations = ["order"], order = "clww" }
+ended = { id = "6a1b2c3d4e5f7c04", type = "timestamptz", operations = ["order"], order = "fh_ope" }
+bare = { id = "6a1b2c3d4e5f7c05", type = "timestamptz" }
+"#;
+
+const CREATE: &str = "CREATE TABLE visits (id int PRIMARY KEY, day date, at timestamptz, noted timestamp, ended timestamptz, bare timestamptz, \
+    plain timestamptz DEFAULT now())";
+
+const STATEMENTS: &[&str] = &[
+    "INSERT INTO visits VALUES (1, current_date - 5, now() - interval '5 days', localtimestamp - interval '5 days', \
+     now() - interval '5 days', now(), now()), (2, now(), current_timestamp, now(), transaction_timestamp(), current_date, now())",
+    "INSERT INTO visits (id, day, at) VALUES (3, now() + interval '1 month 3 days', (now() + '36:00:00'::interval)), (4, NULL, NULL)",
+    "SELECT id FROM visits WHERE day >= current_date - 3 ORDER BY id",
+    "SELECT id FROM visits WHERE day < now() ORDER BY id",
+    "SELECT id FROM visits WHERE now() - interval '1 day 2 hours' < at ORDER BY id",
+    "SELECT id FROM visits WHERE at BETWEEN now() - interval '1' month AND current_date + 1 ORDER BY id",
+    "SELECT id FROM visits WHERE at BETWEEN SYMMETRIC now() + interval '1 hour' AND now() - interval '1 week' ORDER BY id",
+    "SELECT id FROM visits WHERE noted NOT BETWEEN (now() AT TIME ZONE 'UTC') - interval '2 days' AND localtimestamp ORDER BY id",
+    "SELECT id FROM visits WHERE noted < (now() at time zone 'utc') - interval '2 days' ORDER BY id",
+    "SELECT id FROM visits WHERE ended > CURRENT_TIMESTAMP - interval '2 days' ORDER BY id",
+    "SELECT id FROM visits WHERE day = now()::date + 0 OR day = CAST(now() - interval '120 hours' AS date) ORDER BY id",
+    "SELECT id FROM visits WHERE at IS DISTINCT FROM now() AND plain <= now() AND now() >= current_date ORDER BY id",
+    "UPDATE visits SET at = now() - interval '2 years', noted = current_date, plain = NULL WHERE day < current_date - 3",
+    "SELECT id FROM visits WHERE at < now() - interval '1 year 11 mons' ORDER BY id",
+    "SELECT count(*) FROM visits WHERE at > now() - interval '1 century' AND bare IS NOT NULL",
+    "INSERT INTO visits (id, at) VALUES (2, now()) ON CONFLICT (id) DO UPDATE SET at = now() + interval '10 years', day = current_date + 400",
+    "SELECT id FROM visits WHERE at > now() + interval '9 years' AND day > current_date + 366 ORDER BY id",
+    "DELETE FROM visits WHERE at > now() + interval '9 years'",
+    "SELECT id FROM visits ORDER BY id",
+    "SELECT id FROM visits WHERE at > now() - interval '400000 years'",
+    "SELECT id FROM visits WHERE day > current_date + 2147483647",
+];
+
+/// The values of a column that a text gives.
+async fn texts(client: &Client, text: &str) -> Vec<String> {
+    let messages = client.simple_query(text).await.unwrap();
+    let row = |message: &tokio_postgres::SimpleQueryMessage| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    messages.iter().filter_map(row).collect()
+}
+
+#[tokio::test]
+async fn moments_beside_encrypted_columns_are_answered_as_in_plaintext() {
+    let (server, _proxy, clients) = both(SCHEMA, CREATE).await;
+    for client in &clients {
+        client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+    }
+    for statement in STATEMENTS {
+        let [plain, encrypted] =
+            [answered(&clients[0], statement).await, answered(&clients[1], statement).await];
+        assert_eq!(plain, encrypted, "{statement}");
+    }
+    let before = std::fs::read(server.log()).unwrap().len();
+    let found =
+        answered(&clients[1], "SELECT id FROM visits WHERE at < now() - interval '17 days' ORDER BY id")
+            .await;
+    assert_eq!(found.unwrap(), ["id", "1", "1 rows"]);
+    let log = String::from_utf8_lossy(&std::fs::read(server.log()).unwrap()[before..]).into_owned();
+    assert!(log.contains("at$ord") && !log.contains("17 days") && !log.contains("now()"), "{log}");
+}
+
+#[tokio::test]
+async fn a_moment_is_one_in_its_transaction_and_another_in_the_next() {
+    let (server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    let plain = connect(&server.uri("plain")).await;
+    let clock = "SELECT clock_timestamp()";
+    let before = texts(&plain, clock).await.remove(0);
+    client.batch_execute("BEGIN").await.unwrap();
+    let behind = texts(&plain, clock).await.remove(0);
+    client
+        .batch_execute("SELECT pg_sleep(0.01); INSERT INTO visits (id, at) VALUES (1, now())")
+        .await
+        .unwrap();
+    client.batch_execute("SELECT pg_sleep(0.01)").await.unwrap();
+    assert_eq!(texts(&client, "SELECT id FROM visits WHERE at = now()").await, ["1"]);
+    // When the transaction began, as PostgreSQL has it.
+    let at = texts(&client, "SELECT at FROM visits").await.remove(0);
+    let is_between = format!("SELECT '{at}'::timestamptz BETWEEN '{before}' AND '{behind}'");
+    assert_eq!(texts(&plain, &is_between).await, ["t"], "{before} {at} {behind}");
+    client.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(texts(&client, "SELECT id FROM visits WHERE at = now()").await, [""; 0]);
+    assert_eq!(texts(&client, "SELECT id FROM visits WHERE at < now()").await, ["1"]);
+    let insert = client.prepare("INSERT INTO visits (id, at) VALUES ($1, now())").await.unwrap();
+    let later = client.prepare("SELECT count(*) FROM visits WHERE at > now() AND id > $1").await.unwrap();
+    for id in [10, 11, 12] {
+        client.execute(&insert, &[&id]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(client.query_one(&later, &[&0]).await.unwrap().get::<_, i64>(0), 0);
+    }
+    assert_eq!(texts(&client, "SELECT id FROM visits ORDER BY at").await, ["1", "10", "11", "12"]);
+    assert_eq!(texts(&client, "SELECT count(DISTINCT at) FROM visits").await, ["4"]);
+}
+
+#[tokio::test]
+async fn in_a_time_zone_that_the_proxy_does_not_know_only_what_does_not_hang_on_it_is_computed() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("SET TimeZone = 'Pacific/Kiritimati'").await.unwrap();
+    client
+        .batch_execute("INSERT INTO visits (id, at) VALUES (1, now() - interval '30 minutes')")
+        .await
+        .unwrap();
+    let found = "SELECT id FROM visits WHERE at BETWEEN now() - interval '31 minutes' AND now() - interval '29 minutes'";
+    assert_eq!(texts(&client, found).await, ["1"]);
+    for (statement, code) in [
+        ("SELECT id FROM visits WHERE at > now() - interval '1 day'", "0A000"),
+        ("SELECT id FROM visits WHERE day = current_date", "42804"),
+        ("INSERT INTO visits (id, noted) VALUES (2, now())", "42804"),
+    ] {
+        assert_eq!(answered(&client, statement).await, Err(code.into()), "{statement}");
+    }
+    client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+    assert_eq!(texts(&client, found).await, ["1"]);
+}

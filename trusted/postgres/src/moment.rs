@@ -1,0 +1,157 @@
+//! Values that hang on when a transaction began: `now()`, `current_date`, and what is computed of them. The proxy's clock says when.
+
+use crate::codec::{Datum, Interval, days_after, moved};
+use crate::column_type::ColumnType;
+use crate::error::{SqlError, sqlstate};
+use std::time::{Duration, SystemTime};
+
+/// From the first of January 1970 to that of 2000.
+const EPOCH: Duration = Duration::from_secs(946_684_800);
+
+/// A moment in microseconds since 2000.
+#[must_use]
+pub fn microseconds(moment: SystemTime) -> i64 {
+    let since = |start: SystemTime| moment.duration_since(start).map_err(|error| error.duration());
+    match since(SystemTime::UNIX_EPOCH + EPOCH) {
+        Ok(later) => i64::try_from(later.as_micros()).unwrap_or(i64::MAX - 1),
+        Err(earlier) => i64::try_from(earlier.as_micros()).map_or(i64::MIN + 1, |earlier| -earlier),
+    }
+}
+
+/// What a statement makes of the moment at which its transaction began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Cast(ColumnType),
+    Plus(Interval),
+    PlusDays(i32),
+    /// `AT TIME ZONE 'UTC'`.
+    InUtc,
+}
+
+impl Moment {
+    /// `now()`.
+    pub(crate) fn now() -> Self {
+        Self::default()
+    }
+
+    /// The type that it is of.
+    pub(crate) fn kind(&self) -> ColumnType {
+        self.steps.iter().fold(ColumnType::TimestampTz, |kind, step| match step {
+            Step::Cast(to) => *to,
+            Step::Plus(_) if kind == ColumnType::Date => ColumnType::Timestamp,
+            Step::Plus(_) => kind,
+            Step::PlusDays(_) => ColumnType::Date,
+            Step::InUtc => ColumnType::Timestamp,
+        })
+    }
+
+    fn with(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// It as another type of days and moments; none if that is something else.
+    pub(crate) fn cast_to(self, kind: ColumnType) -> Option<Self> {
+        let is_time = matches!(kind, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
+        is_time.then(|| if self.kind() == kind { self } else { self.with(Step::Cast(kind)) })
+    }
+
+    pub(crate) fn plus(self, interval: Interval) -> Self {
+        self.with(Step::Plus(interval))
+    }
+
+    /// So many days later, if it is a day.
+    pub(crate) fn plus_days(self, days: i32) -> Option<Self> {
+        (self.kind() == ColumnType::Date).then(|| self.with(Step::PlusDays(days)))
+    }
+
+    /// `AT TIME ZONE 'UTC'` of a moment.
+    pub(crate) fn in_utc(self) -> Option<Self> {
+        (self.kind() == ColumnType::TimestampTz).then(|| self.with(Step::InUtc))
+    }
+
+    /// What it is in a transaction that began at a moment, in microseconds since 2000.
+    ///
+    /// # Errors
+    /// It is beyond its type (22008); it hangs on the session's time zone, which is not UTC.
+    pub(crate) fn value(&self, began: i64, in_utc: bool) -> Result<(Datum, ColumnType), SqlError> {
+        let mut found = (Datum::Timestamp(began), ColumnType::TimestampTz);
+        for step in &self.steps {
+            found = match (*step, found) {
+                (Step::Cast(to), (value, kind)) => (value.cast(kind, to, in_utc)?, to),
+                (Step::InUtc, (value, _)) => (value, ColumnType::Timestamp),
+                (Step::PlusDays(by), (Datum::Date(day), kind)) => (days_after(day, by)?, kind),
+                (Step::Plus(by), (value, kind)) => {
+                    let to = if kind == ColumnType::Date { ColumnType::Timestamp } else { kind };
+                    let Datum::Timestamp(moment) = value.cast(kind, to, in_utc)? else {
+                        return Err(defect());
+                    };
+                    if to == ColumnType::TimestampTz && !in_utc && !by.is_of_clock() {
+                        return Err(unknown_zone());
+                    }
+                    (Datum::Timestamp(moved(moment, by)?), to)
+                }
+                (Step::PlusDays(_), _) => return Err(defect()),
+            };
+        }
+        Ok(found)
+    }
+}
+
+fn defect() -> SqlError {
+    SqlError::new(sqlstate::INTERNAL_ERROR, "days were counted of what is none")
+}
+
+/// Days and months of a moment are counted in the session's zone.
+fn unknown_zone() -> SqlError {
+    let message =
+        "days and months from a moment are counted in the session's time zone, which the proxy does not know";
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Count in hours, or set TimeZone to UTC: SET TimeZone = 'UTC'.")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn shown(moment: &Moment, in_utc: bool) -> Result<String, &'static str> {
+        // 2024-03-31 22:15:00.
+        let began = microseconds(SystemTime::UNIX_EPOCH + Duration::from_secs(1_711_923_300));
+        let (value, kind) = moment.value(began, in_utc).map_err(|error| error.sqlstate)?;
+        assert_eq!(kind, moment.kind());
+        Ok(value.to_text(kind))
+    }
+
+    #[test]
+    fn moments_are_computed_from_when_the_transaction_began() {
+        let by = |text| Interval::read(text).unwrap();
+        let today = || Moment::now().cast_to(ColumnType::Date).unwrap();
+        for (moment, in_utc, expected) in [
+            (Moment::now(), false, Ok("2024-03-31 22:15:00+00")),
+            (Moment::now().plus(by("-26 hours")), false, Ok("2024-03-30 20:15:00+00")),
+            (Moment::now().plus(by("-1 month")), true, Ok("2024-02-29 22:15:00+00")),
+            (Moment::now().plus(by("-1 month")), false, Err("0A000")),
+            (Moment::now().in_utc().unwrap().plus(by("1 day")), false, Ok("2024-04-01 22:15:00")),
+            (today(), true, Ok("2024-03-31")),
+            (today(), false, Err("42804")),
+            (today().plus_days(-31).unwrap(), true, Ok("2024-02-29")),
+            (today().plus(by("1 day 1:00")), true, Ok("2024-04-01 01:00:00")),
+            (today().plus_days(i32::MAX).unwrap(), true, Err("22008")),
+        ] {
+            assert_eq!(shown(&moment, in_utc).as_deref(), expected.as_deref(), "{moment:?}");
+        }
+        assert!(Moment::now().plus_days(1).is_none());
+        assert!(Moment::now().cast_to(ColumnType::Text).is_none());
+    }
+
+    #[test]
+    fn moments_before_2000_are_counted_backwards() {
+        assert_eq!(microseconds(SystemTime::UNIX_EPOCH), -946_684_800_000_000);
+    }
+}

@@ -1,0 +1,164 @@
+//! `now()` and its like where an encrypted column is compared with them, or given them: the proxy computes what they say, so that the
+//! server does not see it.
+
+use super::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
+use crate::codec::Interval;
+use crate::column_type::ColumnType;
+use crate::moment::Moment;
+use crate::plan::Source;
+use crate::text::Lexemes;
+use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Function, FunctionArguments, Value};
+use sqlparser::tokenizer::Token;
+use std::ops::Range;
+
+/// The constant or the moment that an expression is, if it is one.
+pub(super) fn constant_or_moment(lexemes: &Lexemes, expression: &Expr) -> Option<Constant> {
+    constant(lexemes, expression).or_else(|| {
+        let (moment, tokens) = moment(lexemes, expression)?;
+        Some(of_moment(moment, tokens))
+    })
+}
+
+/// Does an expression hang on when the transaction began, and on nothing else?
+pub(super) fn is_moment(lexemes: &Lexemes, expression: &Expr) -> bool {
+    moment(lexemes, expression).is_some()
+}
+
+/// A moment as it is assigned to a column's type.
+pub(super) fn assigned_moment(value: &Constant, kind: ColumnType) -> Option<Constant> {
+    let Source::Moment(moment) = &value.source else { return None };
+    Some(of_moment(moment.clone().cast_to(kind)?, value.tokens.clone()))
+}
+
+fn of_moment(moment: Moment, tokens: Range<usize>) -> Constant {
+    let cast = Some(moment.kind().name());
+    Constant { tokens, source: Source::Moment(moment), written: Written::Any, cast }
+}
+
+fn moment(lexemes: &Lexemes, expression: &Expr) -> Option<(Moment, Range<usize>)> {
+    match expression {
+        Expr::Function(function) => called(lexemes, function),
+        Expr::Nested(inner) => {
+            let (moment, tokens) = moment(lexemes, inner)?;
+            Some((moment, in_parentheses(lexemes, tokens)?))
+        }
+        Expr::Cast { kind, expr, data_type: _, format: None } => {
+            let (moment, tokens) = moment(lexemes, expr)?;
+            let (tokens, name) = cast_tokens(lexemes, kind, &tokens)?;
+            Some((moment.cast_to(ColumnType::parse(&name)?)?, tokens))
+        }
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            let (moment, tokens) = moment(lexemes, timestamp)?;
+            let Expr::Value(zone) = &**time_zone else { return None };
+            let Value::SingleQuotedString(name) = &zone.value else { return None };
+            let at = lexemes.position_of(zone.span)?;
+            let words = ["at", "time", "zone"].iter().zip(tokens.end..);
+            let is_behind = words.into_iter().all(|(word, at)| lexemes.is_word(at, word));
+            (name.eq_ignore_ascii_case("utc") && is_behind && at == tokens.end + 3).then_some(())?;
+            Some((moment.in_utc()?, tokens.start..at + 1))
+        }
+        Expr::BinaryOp { left, op, right } => moved(lexemes, left, op, right),
+        _ => None,
+    }
+}
+
+/// `now()`, `current_date`; with no precision.
+fn called(lexemes: &Lexemes, function: &Function) -> Option<(Moment, Range<usize>)> {
+    let is_plain = function.over.is_none()
+        && function.filter.is_none()
+        && function.null_treatment.is_none()
+        && function.within_group.is_empty()
+        && matches!(function.parameters, FunctionArguments::None);
+    let [part] = &function.name.0[..] else { return None };
+    let name = part.as_ident().filter(|name| is_plain && name.quote_style.is_none())?;
+    let at = lexemes.position_of(name.span)?;
+    let now = Moment::now();
+    let found = match (name.value.to_lowercase().as_str(), &function.args) {
+        ("now" | "transaction_timestamp", FunctionArguments::List(list)) => {
+            let is_empty =
+                list.args.is_empty() && list.clauses.is_empty() && list.duplicate_treatment.is_none();
+            let around = matches!(lexemes.token(at + 1), Some(Token::LParen))
+                && matches!(lexemes.token(at + 2), Some(Token::RParen));
+            return (is_empty && around).then_some((now, at..at + 3));
+        }
+        ("current_timestamp", FunctionArguments::None) => now,
+        ("localtimestamp", FunctionArguments::None) => now.cast_to(ColumnType::Timestamp)?,
+        ("current_date", FunctionArguments::None) => now.cast_to(ColumnType::Date)?,
+        _ => return None,
+    };
+    Some((found, at..at + 1))
+}
+
+/// A moment and an interval, or a day and a number of days.
+fn moved(
+    lexemes: &Lexemes,
+    left: &Expr,
+    op: &BinaryOperator,
+    right: &Expr,
+) -> Option<(Moment, Range<usize>)> {
+    let is_minus = match op {
+        BinaryOperator::Plus => false,
+        BinaryOperator::Minus => true,
+        _ => return None,
+    };
+    let (first, second) = match moment(lexemes, left) {
+        Some(found) => (found, right),
+        // An interval or a number has no moment taken from it.
+        None if is_minus => return None,
+        None => (moment(lexemes, right)?, left),
+    };
+    let (found, tokens) = first;
+    let (found, other) = match interval(lexemes, second) {
+        Some((by, other)) => (found.plus(if is_minus { by.negated()? } else { by }), other),
+        None => {
+            let number = constant(lexemes, second)?;
+            let Source::Constant(Some(digits)) = &number.source else { return None };
+            let is_integer = number.written == Written::Number && number.kind() == Some(ColumnType::Integer);
+            let days = digits.parse::<i32>().ok().filter(|_| is_integer)?;
+            (found.plus_days(if is_minus { days.checked_neg()? } else { days })?, number.tokens)
+        }
+    };
+    let (one, two) = if tokens.start < other.start { (tokens, other) } else { (other, tokens) };
+    // The operator alone stands between them.
+    (two.start == one.end + 1).then_some((found, one.start..two.end))
+}
+
+/// An interval that is written down: `interval '1 day'`, `'1 day'::interval`, `interval '1' day`.
+fn interval(lexemes: &Lexemes, expression: &Expr) -> Option<(Interval, Range<usize>)> {
+    match expression {
+        Expr::Nested(inner) => {
+            let (found, tokens) = interval(lexemes, inner)?;
+            Some((found, in_parentheses(lexemes, tokens)?))
+        }
+        Expr::Cast { kind, expr, data_type: _, format: None } => {
+            let (text, at) = string(lexemes, expr)?;
+            let (tokens, name) = cast_tokens(lexemes, kind, &(at..at + 1))?;
+            (name == "interval").then_some((Interval::read(text)?, tokens))
+        }
+        Expr::Interval(interval) => {
+            let (text, at) = string(lexemes, &interval.value)?;
+            let start = at.checked_sub(1).filter(|start| lexemes.is_word(*start, "interval"))?;
+            let is_plain = interval.leading_precision.is_none()
+                && interval.last_field.is_none()
+                && interval.fractional_seconds_precision.is_none();
+            let unit = match (&interval.leading_field, is_plain) {
+                (None, true) => return Some((Interval::read(text)?, start..at + 1)),
+                (Some(DateTimeField::Year), true) => "year",
+                (Some(DateTimeField::Month), true) => "month",
+                (Some(DateTimeField::Day), true) => "day",
+                (Some(DateTimeField::Hour), true) => "hour",
+                (Some(DateTimeField::Minute), true) => "minute",
+                (Some(DateTimeField::Second), true) => "second",
+                _ => return None,
+            };
+            lexemes.is_word(at + 1, unit).then_some((Interval::of(text.trim(), unit)?, start..at + 2))
+        }
+        _ => None,
+    }
+}
+
+fn string<'e>(lexemes: &Lexemes, expression: &'e Expr) -> Option<(&'e str, usize)> {
+    let Expr::Value(value) = expression else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    Some((text, lexemes.position_of(value.span)?))
+}
