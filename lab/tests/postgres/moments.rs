@@ -125,3 +125,70 @@ async fn in_a_time_zone_that_the_proxy_does_not_know_only_what_does_not_hang_on_
     client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
     assert_eq!(texts(&client, found).await, ["1"]);
 }
+
+/// Rows that were stored in the transaction under way, by their moments.
+async fn of_this(client: &Client) -> Vec<String> {
+    texts(client, "SELECT id FROM visits WHERE at = now() ORDER BY id").await
+}
+
+#[tokio::test]
+async fn a_transaction_that_begins_as_another_ends_has_its_own_moment() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("BEGIN; INSERT INTO visits (id, at) VALUES (1, now())").await.unwrap();
+    for (ending, id) in [("COMMIT AND CHAIN", 2), ("COMMIT; BEGIN", 3)] {
+        client.batch_execute("SELECT pg_sleep(0.005)").await.unwrap();
+        client.batch_execute(ending).await.unwrap();
+        client.batch_execute(&format!("INSERT INTO visits (id, at) VALUES ({id}, now())")).await.unwrap();
+        assert_eq!(of_this(&client).await, [id.to_string()], "{ending}");
+    }
+    client.batch_execute("SAVEPOINT s; SELECT pg_sleep(0.005); ROLLBACK TO s").await.unwrap();
+    assert_eq!(of_this(&client).await, ["3"]);
+    let text =
+        "SELECT pg_sleep(0.005); END; START TRANSACTION; INSERT INTO visits (id, at) VALUES (4, now())";
+    client.batch_execute(text).await.unwrap();
+    assert_eq!(of_this(&client).await, ["4"]);
+    client.execute("COMMIT AND CHAIN", &[]).await.unwrap();
+    assert_eq!(of_this(&client).await, [""; 0]);
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(texts(&client, "SELECT id FROM visits ORDER BY at").await, ["1", "2", "3", "4"]);
+}
+
+#[tokio::test]
+async fn what_is_sent_without_waiting_has_the_moment_of_its_own_transaction() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    let both = tokio::join!(
+        client.batch_execute("SELECT pg_sleep(0.02)"),
+        client.batch_execute("BEGIN; INSERT INTO visits (id, at) VALUES (1, now())"),
+    );
+    both.0.and(both.1).unwrap();
+    client.batch_execute("INSERT INTO visits (id, at) VALUES (2, now())").await.unwrap();
+    assert_eq!(of_this(&client).await, ["1", "2"]);
+    client.batch_execute("COMMIT").await.unwrap();
+    let both = tokio::join!(client.batch_execute("SELECT pg_sleep(0.02)"), client.batch_execute("BEGIN"),);
+    both.0.and(both.1).unwrap();
+    client
+        .batch_execute("INSERT INTO visits (id, at) VALUES (3, now()); SELECT pg_sleep(0.005)")
+        .await
+        .unwrap();
+    client.batch_execute("INSERT INTO visits (id, at) VALUES (4, now())").await.unwrap();
+    assert_eq!(of_this(&client).await, ["3", "4"]);
+}
+
+#[tokio::test]
+async fn a_time_zone_counts_from_when_the_session_has_it() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+    let insert = "INSERT INTO visits (id, day) VALUES (1, current_date)";
+    let both = tokio::join!(
+        client.batch_execute("SET TimeZone = 'Pacific/Kiritimati'"),
+        client.batch_execute(insert)
+    );
+    both.0.unwrap();
+    assert_eq!(both.1.unwrap_err().code().unwrap().code(), "42804");
+    for zone in ["SET TimeZone = 'UTC'", "RESET ALL", "SELECT set_config('TimeZone', 'UTC', false)"] {
+        client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+        assert_eq!(answered(&client, &format!("{zone}; {insert}")).await, Err("42804".into()), "{zone}");
+    }
+    client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+    client.batch_execute(insert).await.unwrap();
+}

@@ -98,6 +98,8 @@ struct State {
     status: u8,
     /// When the first message of the transaction went to the database, or a value of it was computed.
     began: Option<SystemTime>,
+    /// A statement before this one in its text may have given the session another time zone.
+    zone_in_doubt: bool,
     /// It may have written since it was last told that the database waits outside of a transaction.
     wrote: bool,
     /// Labels that it holds.
@@ -132,7 +134,10 @@ impl State {
 
     /// A message goes to the database.
     fn sent(&mut self, asked: Asked, note: Note) {
-        self.began();
+        // A Describe or a Close alone begins no transaction.
+        if matches!(asked, Asked::Query | Asked::Parse | Asked::Bind | Asked::Execute | Asked::Call) {
+            self.began();
+        }
         // What is passed over does nothing.
         if let Some(undo) = self.pipeline.sent(asked, note).and_then(|note| note.undo) {
             self.names.undo(*undo, std::iter::empty());
@@ -183,6 +188,7 @@ impl BothWays {
             settings,
             status: b'I',
             began: None,
+            zone_in_doubt: false,
             wrote: false,
             held: Held::default(),
             changing_tables: false,

@@ -43,10 +43,11 @@ impl Interval {
     pub(crate) fn read(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let (text, is_past) = match text.trim().strip_suffix("ago") {
-            Some(rest) => (rest.to_owned(), true),
+            Some(rest) if rest.ends_with([' ', '\t', '\n']) => (rest.to_owned(), true),
+            Some(_) => return None,
             None => (text, false),
         };
-        let (mut found, mut seen) = (Self::default(), Vec::new());
+        let (mut found, mut seen, mut fields) = (Self::default(), Vec::new(), 0);
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let end =
@@ -57,17 +58,27 @@ impl Interval {
             let (name, behind) = behind.split_at(end);
             let unit = if name.is_empty() { Unit::Microseconds(SECOND) } else { unit_of(name)? };
             let is_clock = number.contains(':');
-            // Only seconds are said without their name, in the end or by a clock's colons.
-            let is_whole = if name.is_empty() { is_clock || behind.is_empty() } else { !is_clock };
-            if !is_whole || seen.contains(&unit) {
+            // Behind a unit's name there is nothing, or room.
+            if !(behind.is_empty() || behind.starts_with(char::is_whitespace)) {
                 return None;
             }
-            seen.push(unit);
+            // Only seconds are said without their name, in the end or by a clock's colons.
+            let is_whole = if name.is_empty() { is_clock || behind.is_empty() } else { !is_clock };
+            let said = said_by(number, unit);
+            let is_last_bare = name.is_empty() && !is_clock && is_past;
+            if !is_whole || is_last_bare || said.iter().any(|unit| seen.contains(unit)) {
+                return None;
+            }
+            seen.extend(said);
+            fields += 1;
             found =
                 if is_clock { found.plus_microseconds(clock(number)?)? } else { found.plus(number, unit)? };
             rest = behind.trim_start();
         }
-        if seen.is_empty() {
+        // With `IntervalStyle` of the SQL standard the one sign in front is that of all fields.
+        let is_of_style =
+            fields > 1 && text.trim_start().starts_with('-') && text.matches(['+', '-']).count() == 1;
+        if fields == 0 || is_of_style {
             return None;
         }
         if is_past { found.negated() } else { Some(found) }
@@ -106,6 +117,16 @@ impl Interval {
 
     fn plus_microseconds(self, more: i64) -> Option<Self> {
         Some(Self { microseconds: self.microseconds.checked_add(more)?, ..self })
+    }
+}
+
+/// The units that a number says something of: a clock of all of a day's, parts of a second of what is less, too.
+fn said_by(number: &str, unit: Unit) -> Vec<Unit> {
+    let of_clock = [3600 * SECOND, 60 * SECOND, SECOND, 1_000, 1].map(Unit::Microseconds);
+    match unit {
+        _ if number.contains(':') => of_clock.to_vec(),
+        unit if number.contains('.') && unit == Unit::Microseconds(SECOND) => of_clock[2..].to_vec(),
+        unit => vec![unit],
     }
 }
 
@@ -162,9 +183,11 @@ fn out_of_range(what: &str) -> SqlError {
 pub(crate) fn moved(moment: i64, by: Interval) -> Result<i64, SqlError> {
     let (days, of_day) = (moment.div_euclid(DAY_MICROSECONDS), moment.rem_euclid(DAY_MICROSECONDS));
     let found = || {
-        let days = months_after(days, i64::from(by.months))?.checked_add(i64::from(by.days))?;
-        let found = days.checked_mul(DAY_MICROSECONDS)?.checked_add(of_day)?.checked_add(by.microseconds)?;
-        MOMENTS.contains(&found).then_some(found)
+        let within = |moment: i64| MOMENTS.contains(&moment).then_some(moment);
+        let at = |days: i64| within(days.checked_mul(DAY_MICROSECONDS)?.checked_add(of_day)?);
+        let days = months_after(days, i64::from(by.months))?;
+        at(days)?;
+        within(at(days.checked_add(i64::from(by.days))?)?.checked_add(by.microseconds)?)
     };
     found().ok_or_else(|| out_of_range("timestamp"))
 }
@@ -197,6 +220,8 @@ mod tests {
             ("1 year 2 mons -3 days +04:05:06.5", (14, -3, 4 * hour + 5 * 60 * SECOND + 6_500_000)),
             ("2 weeks ago", (0, -14, 0)),
             ("1 week 1 day", (0, 8, 0)),
+            ("-1 day -12:00", (0, -1, -12 * hour)),
+            ("02:00 ago", (0, 0, -2 * hour)),
             ("-00:30", (0, 0, -30 * 60 * SECOND)),
             ("1.5 seconds", (0, 0, 1_500_000)),
             ("90", (0, 0, 90 * SECOND)),
@@ -216,7 +241,16 @@ mod tests {
             "1:60",
             "1 day -",
             "ago",
-            "1 hour 01:00:00 5",
+            "1 hour 01:00:00",
+            "1 dayago",
+            "5 ago",
+            "1 day 5 ago",
+            "1day2hours",
+            "1 day-3 hours",
+            "1 millisecond 1:2",
+            "1.5 sec 5 ms",
+            "-1 day 12:00",
+            "-1 year 2 months",
         ] {
             assert_eq!(shown(text), None, "{text}");
         }
@@ -238,6 +272,8 @@ mod tests {
             assert_eq!(moved(moment(from), Interval::read(by).unwrap()).unwrap(), moment(to), "{from} {by}");
         }
         assert_eq!(moved(0, Interval::of("300000", "year").unwrap()).unwrap_err().sqlstate, "22008");
+        let beyond = Interval::read("292300 years -100000 days").unwrap();
+        assert_eq!(moved(0, beyond).unwrap_err().sqlstate, "22008");
         assert_eq!(days_after(i32::MAX - 10, 11).unwrap_err().sqlstate, "22008");
     }
 }

@@ -4,6 +4,7 @@ use super::State;
 use crate::Freshness;
 use crate::frames::HEAD_BYTES;
 use crate::rewriting::Rewriting;
+use std::time::SystemTime;
 
 /// Commands after which the database is as it was.
 const ONLY_READ: [&[u8]; 13] = [
@@ -59,7 +60,6 @@ impl State {
         if self.status != b'I' {
             return;
         }
-        self.began = None;
         // By now it is committed.
         if std::mem::take(&mut self.wrote) {
             rewriting.freshness().into_iter().for_each(Freshness::wrote);
@@ -72,6 +72,8 @@ impl State {
     /// The database waits behind the message of a number.
     pub(super) fn waits_behind(&mut self, number: u64, rewriting: &Rewriting) {
         if self.status == b'I' {
+            // What is on its way begins one now.
+            self.began = (!self.pipeline.is_empty()).then(SystemTime::now);
             self.names.transaction_ended(number);
             self.changes_end(number, rewriting);
         }

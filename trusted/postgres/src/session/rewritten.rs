@@ -6,6 +6,7 @@ mod beside;
 mod comments;
 mod computing;
 mod current;
+mod moments;
 mod passing;
 mod planning;
 mod questions;
@@ -262,12 +263,6 @@ impl Requests<'_> {
         Ok(())
     }
 
-    /// Waits until what was sent is answered; true if something of it failed.
-    pub(super) async fn failed_meanwhile(&self) -> bool {
-        self.shared.at_most(0).await;
-        self.shared.state().pipeline.is_skipping()
-    }
-
     /// Notes a message that goes to the database.
     pub(super) fn sent(&mut self, asked: Asked, reading: Reading, undo: Option<Undo>) {
         self.number += 1;
@@ -349,6 +344,7 @@ impl Requests<'_> {
         let (text, planned) = match self.plan(text, false).await {
             Ok(None) => {
                 self.plain(Asked::Query, message);
+                self.note_end(text);
                 return Ok(());
             }
             Ok(Some(planned)) => planned,
@@ -358,6 +354,7 @@ impl Requests<'_> {
             }
         };
         self.write().await?;
+        self.shared.state().zone_in_doubt = false;
         if planned.iter().any(|one| is_in_steps(&one.action)) {
             return self.sequence(text, planned).await;
         }
@@ -411,6 +408,7 @@ impl Requests<'_> {
         stored: &mut Vec<(Vec<u8>, String)>,
     ) -> Result<Vec<(String, Part)>, SqlError> {
         require_no_parameters(text, &one)?;
+        self.note_statement(text.get(one.span.clone()).unwrap_or_default());
         let rewritten = match one.action {
             Action::Unchanged => {
                 let same = text.get(one.span).unwrap_or_default().to_owned();
@@ -420,7 +418,8 @@ impl Requests<'_> {
             Action::Program(program) => return steps(*program, one.naming),
             Action::Refused(error) => return Err(error),
         };
-        let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
+        let asker = self.asker_of(&rewritten.values).await?;
+        let inputs = Inputs { text, asker, ..Inputs::default() };
         let values = self.computed(&rewritten.values, inputs).await?;
         stored.extend(stored_terms(&rewritten.values, &values, inputs));
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
@@ -440,6 +439,7 @@ impl Requests<'_> {
     }
 
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
+        self.note_end(asked.text);
         let planned = self.plan(asked.text, !asked.name.is_empty()).await;
         let kept = self.keep_meant(asked.name);
         let planned = kept.and(planned);

@@ -174,7 +174,8 @@ impl Requests<'_> {
                 steps.push(Rewritten::plain(hold));
                 answer += usize::from(place <= layout.answer);
             }
-            let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
+            let asker = self.asker_of(&step.values).await?;
+            let inputs = Inputs { text, asker, ..Inputs::default() };
             let values = self.computed(&step.values, inputs).await?;
             let pieces = vec![Piece::Text(step.simple_text(&values)?)];
             let (outputs, layouts) = (step.outputs.clone(), step.layouts.clone());

@@ -1,12 +1,11 @@
 //! Parts of declared tables that were made past the proxy: before a text goes on that names relations which are not declared, and before
 //! a statement is bound that does, the database is asked whether one of them is such a part. Only names are sent.
 
-use super::questions::{Question, array, lost};
+use super::questions::{Question, array};
 use super::{Requests, tables};
 use crate::catalog::{Catalog, is_part};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{Bind, query};
-use crate::replies;
 use crate::rewrite::{Means, Relation, may_mean, means};
 use crate::rewriting::Rewriting;
 use crate::session::names::cut;
@@ -153,7 +152,7 @@ fn may_end_transaction(text: &str) -> bool {
 }
 
 /// Does a text begin with the end of a transaction?
-fn ends_transaction(text: &str) -> bool {
+pub(super) fn ends_transaction(text: &str) -> bool {
     begins_with(text, &["commit", "end", "rollback", "abort"])
 }
 
@@ -323,9 +322,7 @@ impl Requests<'_> {
             state.status == b'E' && !state.pipeline.is_empty()
         };
         if is_under_way {
-            replies::message(&mut self.out, b'H', |_| ());
-            self.write().await.map_err(|_| lost())?;
-            self.shared.at_most(0).await;
+            self.answered().await?;
         }
         Ok(self.shared.state().status == b'E')
     }

@@ -51,7 +51,7 @@ impl Requests<'_> {
     pub(in crate::session) fn orders(&self) -> Asker {
         let (in_utc, session, began) = {
             let mut state = self.shared.state();
-            (state.settings.is_utc(), state.session, state.began())
+            (state.settings.is_utc() && !state.zone_in_doubt, state.session, state.began())
         };
         Asker {
             session,
@@ -86,7 +86,8 @@ impl Requests<'_> {
                 bytes: *bytes,
             })
             .collect();
-        let (text, asker) = (statement.texts.client.as_str(), self.orders());
+        let asker = self.asker_of(&statement.rewritten.values).await?;
+        let text = statement.texts.client.as_str();
         let inputs = Inputs { text, arguments: &arguments, asker, ..Inputs::default() };
         let values = self.computed(&statement.rewritten.values, inputs).await?;
         let stored = Stored(stored_terms(&statement.rewritten.values, &values, inputs));

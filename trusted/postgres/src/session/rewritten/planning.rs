@@ -5,7 +5,6 @@ use super::{Requests, tables};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Planned};
-use crate::replies;
 use crate::rewriting::Rewriting;
 use crate::room::Share;
 use std::sync::Arc;
@@ -68,12 +67,7 @@ impl Requests<'_> {
         {
             return Ok(());
         }
-        replies::message(&mut self.out, b'H', |_| ());
-        self.write()
-            .await
-            .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
-        self.shared.at_most(0).await;
-        Ok(())
+        self.answered().await
     }
 
     /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.

@@ -89,6 +89,24 @@ pub(super) fn lost() -> SqlError {
 }
 
 impl Requests<'_> {
+    /// Waits until what was sent is answered.
+    ///
+    /// # Errors
+    /// The database is gone.
+    pub(super) async fn answered(&mut self) -> Result<(), SqlError> {
+        // It keeps replies back until it is asked for them.
+        replies::message(&mut self.out, b'H', |_| ());
+        self.write().await.map_err(|_| lost())?;
+        self.shared.at_most(0).await;
+        Ok(())
+    }
+
+    /// Waits until what was sent is answered; true if something of it failed.
+    pub(in crate::session) async fn failed_meanwhile(&self) -> bool {
+        self.shared.at_most(0).await;
+        self.shared.state().pipeline.is_skipping()
+    }
+
     /// Asks the database before a client's message, also within its pipeline, with the parameters. Nothing is answered if what comes is
     /// passed over.
     ///
