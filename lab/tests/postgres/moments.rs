@@ -189,6 +189,9 @@ async fn a_time_zone_counts_from_when_the_session_has_it() {
         client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
         assert_eq!(answered(&client, &format!("{zone}; {insert}")).await, Err("42804".into()), "{zone}");
     }
+    // What is sent alone behind such a text has the zone that it has given the session.
+    client.batch_execute("SET TimeZone = 'UTC'; SELECT day FROM visits").await.unwrap();
+    client.execute("INSERT INTO visits (id, day) VALUES (9, current_date)", &[]).await.unwrap();
     client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
     client.batch_execute(insert).await.unwrap();
 }

@@ -85,7 +85,7 @@ impl Moment {
             found = match (*step, found) {
                 (Step::Cast(to), (value, kind)) => (value.cast(kind, to, in_utc)?, to),
                 (Step::InUtc, (value, _)) => (value, ColumnType::Timestamp),
-                (Step::PlusDays(by), (Datum::Date(day), kind)) => (days_after(day, by)?, kind),
+                (Step::PlusDays(by), (Datum::Date(day), kind)) => (days_after(day, Some(by.into()))?, kind),
                 (Step::Plus(by), (value, kind)) => {
                     let to = if kind == ColumnType::Date { ColumnType::Timestamp } else { kind };
                     let Datum::Timestamp(moment) = value.cast(kind, to, in_utc)? else {

@@ -98,8 +98,6 @@ struct State {
     status: u8,
     /// When the first message of the transaction went to the database, or a value of it was computed.
     began: Option<SystemTime>,
-    /// A statement before this one in its text may have given the session another time zone.
-    zone_in_doubt: bool,
     /// It may have written since it was last told that the database waits outside of a transaction.
     wrote: bool,
     /// Labels that it holds.
@@ -188,7 +186,6 @@ impl BothWays {
             settings,
             status: b'I',
             began: None,
-            zone_in_doubt: false,
             wrote: false,
             held: Held::default(),
             changing_tables: false,

@@ -192,12 +192,13 @@ pub(crate) fn moved(moment: i64, by: Interval) -> Result<i64, SqlError> {
     found().ok_or_else(|| out_of_range("timestamp"))
 }
 
-/// A day so many days later.
+/// A day so many days later; none are too many.
 ///
 /// # Errors
 /// 22008 if there is no such day.
-pub(crate) fn days_after(day: i32, by: i32) -> Result<Datum, SqlError> {
-    let found = day.checked_add(by).filter(|found| DATES.contains(&i64::from(*found)));
+pub(crate) fn days_after(day: i32, by: Option<i64>) -> Result<Datum, SqlError> {
+    let found = by.and_then(|by| i64::from(day).checked_add(by)).filter(|found| DATES.contains(found));
+    let found = found.and_then(|found| i32::try_from(found).ok());
     found.map(Datum::Date).ok_or_else(|| out_of_range("date"))
 }
 
@@ -274,6 +275,6 @@ mod tests {
         assert_eq!(moved(0, Interval::of("300000", "year").unwrap()).unwrap_err().sqlstate, "22008");
         let beyond = Interval::read("292300 years -100000 days").unwrap();
         assert_eq!(moved(0, beyond).unwrap_err().sqlstate, "22008");
-        assert_eq!(days_after(i32::MAX - 10, 11).unwrap_err().sqlstate, "22008");
+        assert_eq!(days_after(i32::MAX - 10, Some(11)).unwrap_err().sqlstate, "22008");
     }
 }

@@ -80,6 +80,8 @@ pub(super) struct Requests<'a> {
     names_in_sql: bool,
     /// What it has sent that changes tables.
     changes: tables::Changes,
+    /// A statement before this one in its text may have given the session another time zone.
+    zone_in_doubt: bool,
     /// What its statements mean that may be parts of declared tables.
     meant: asked_parts::Meant,
     questions: questions::Questions,
@@ -114,6 +116,7 @@ pub(super) async fn pass(
         number: 0,
         names_in_sql: false,
         changes: tables::Changes::default(),
+        zone_in_doubt: false,
         meant: asked_parts::Meant::default(),
         questions: questions::Questions::default(),
         passed_over: refused::PassedOver::default(),
@@ -281,7 +284,7 @@ impl Requests<'_> {
         if self.copying.is_some() && self.row_message(kind, body).await? {
             return Ok(());
         }
-        self.rows = self.rows.before(kind);
+        (self.rows, self.zone_in_doubt) = (self.rows.before(kind), false);
         if self.rows.drops(kind) || self.passed_over.has(kind) {
             return Ok(());
         }
@@ -354,7 +357,6 @@ impl Requests<'_> {
             }
         };
         self.write().await?;
-        self.shared.state().zone_in_doubt = false;
         if planned.iter().any(|one| is_in_steps(&one.action)) {
             return self.sequence(text, planned).await;
         }

@@ -4,7 +4,7 @@ use super::arithmetic::{
     Typed, combine, digits, double, kind_of_arithmetic, kind_of_digits, negated, numeric,
 };
 use crate::catalog::{Encryption, Origin};
-use crate::codec::{Datum, Numeric, within};
+use crate::codec::{Datum, Numeric, days_after, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Called, Compared, Derived, DerivedExpression, DerivedPart};
@@ -227,15 +227,7 @@ fn comparable(how: Compared, one: ColumnType, other: ColumnType) -> bool {
 fn days(operator: Arithmetic, left: &Typed, right: &Typed) -> Result<Option<Typed>, SqlError> {
     let infinite = |day: i32| day == i32::MIN || day == i32::MAX;
     let moved = |day: i32, by: Option<i64>| {
-        let out = || SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, "date out of range");
-        let found = by.and_then(|by| i64::from(day).checked_add(by));
-        let found = if infinite(day) { Some(i64::from(day)) } else { found };
-        let found = found.and_then(|found| i32::try_from(found).ok()).ok_or_else(out)?;
-        let datum = Datum::Date(found);
-        // Within the days that PostgreSQL has.
-        if !infinite(day) && !DAYS.contains(&found) {
-            return Err(out());
-        }
+        let datum = if infinite(day) { Datum::Date(day) } else { days_after(day, by)? };
         Ok(Some(Typed { datum, kind: ColumnType::Date }))
     };
     match (operator, &left.datum, &right.datum) {
@@ -253,9 +245,6 @@ fn days(operator: Arithmetic, left: &Typed, right: &Typed) -> Result<Option<Type
         _ => Ok(None),
     }
 }
-
-/// The days from 4714-11-24 BC to the end of 5874897, counted from 2000-01-01.
-const DAYS: std::ops::Range<i32> = -2_451_545..2_145_031_949;
 
 /// As `round` does: a decimal away from zero of two that are as near, a double to the even one.
 fn rounded(value: &Typed, to: Option<i32>) -> Typed {

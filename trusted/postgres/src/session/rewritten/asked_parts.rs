@@ -140,7 +140,7 @@ fn has_failed() -> SqlError {
 }
 
 /// Does a text begin with one of these words?
-fn begins_with(text: &str, words: &[&str]) -> bool {
+pub(super) fn begins_with(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| tables::first_word(text).eq_ignore_ascii_case(word))
 }
 

@@ -51,7 +51,7 @@ impl Requests<'_> {
     pub(in crate::session) fn orders(&self) -> Asker {
         let (in_utc, session, began) = {
             let mut state = self.shared.state();
-            (state.settings.is_utc() && !state.zone_in_doubt, state.session, state.began())
+            (state.settings.is_utc() && !self.zone_in_doubt, state.session, state.began())
         };
         Asker {
             session,

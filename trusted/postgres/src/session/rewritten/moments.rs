@@ -1,7 +1,7 @@
 //! What moments hang on: when the transaction began, and the session's time zone.
 
 use super::Requests;
-use super::asked_parts::ends_transaction;
+use super::asked_parts::{begins_with, ends_transaction};
 use crate::error::SqlError;
 use crate::plan::{Source, Value};
 use crate::values::Asker;
@@ -9,14 +9,14 @@ use std::time::SystemTime;
 
 /// May a statement give the session another time zone? Until it is done, none is known.
 fn may_change_zone(statement: &str) -> bool {
-    let statement = statement.to_ascii_lowercase();
-    let begins = |word: &str| statement.trim_start().starts_with(word);
-    let has = |word: &str| statement.contains(word);
-    match () {
-        () if begins("set") => has("time") && has("zone"),
-        () if begins("reset") => has("zone") || has("all"),
-        () if begins("discard") => has("all"),
-        () => has("set_config") && has("zone"),
+    if !begins_with(statement, &["set", "reset", "discard", "select", "with", "do", "call"]) {
+        return false;
+    }
+    let text = statement.to_ascii_lowercase();
+    match begins_with(statement, &["reset", "discard"]) {
+        true => text.contains("zone") || text.contains("all"),
+        false if begins_with(statement, &["set"]) => text.contains("time") && text.contains("zone"),
+        false => text.contains("set_config") && text.contains("zone"),
     }
 }
 
@@ -49,12 +49,11 @@ impl Requests<'_> {
     }
 
     /// The same of one statement of a text, ahead of those behind it.
-    pub(super) fn note_statement(&self, statement: &str) {
-        let mut state = self.shared.state();
+    pub(super) fn note_statement(&mut self, statement: &str) {
         if ends(statement) {
-            state.began = Some(SystemTime::now());
+            self.shared.state().began = Some(SystemTime::now());
         }
-        state.zone_in_doubt |= may_change_zone(statement);
+        self.zone_in_doubt |= may_change_zone(statement);
     }
 }
 
