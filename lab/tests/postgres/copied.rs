@@ -73,7 +73,12 @@ fn said(error: tokio_postgres::Error) -> String {
 }
 
 /// Sends a stream in pieces of so many bytes.
-async fn sent(client: &Client, statement: &str, stream: &[u8], piece: usize) -> Result<u64, String> {
+pub(crate) async fn sent(
+    client: &Client,
+    statement: &str,
+    stream: &[u8],
+    piece: usize,
+) -> Result<u64, String> {
     let mut sink = std::pin::pin!(client.copy_in(statement).await.map_err(said)?);
     for piece in stream.chunks(piece) {
         sink.send(Bytes::copy_from_slice(piece)).await.map_err(said)?;

@@ -13,6 +13,7 @@ mod certified;
 mod chosen;
 mod computed;
 mod copied;
+mod defaults;
 mod demo;
 mod dev;
 mod differential;

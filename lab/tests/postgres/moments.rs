@@ -39,12 +39,31 @@ const STATEMENTS: &[&str] = &[
     "SELECT id FROM visits WHERE at > now() + interval '9 years' AND day > current_date + 366 ORDER BY id",
     "DELETE FROM visits WHERE at > now() + interval '9 years'",
     "SELECT id FROM visits ORDER BY id",
+    "SELECT id FROM visits WHERE at >= date_trunc('month', now() - interval '2 months') ORDER BY id",
+    "SELECT id FROM visits WHERE noted >= date_trunc('week', localtimestamp) OR day = date_trunc('day', now()) ORDER BY id",
+    "SELECT id FROM visits WHERE day IN (current_date, current_date - 5, '2020-01-01') ORDER BY id",
+    "SELECT id FROM visits WHERE (id, day) IN ((1, current_date - 5), (2, current_date)) ORDER BY id",
+    "UPDATE visits SET at = coalesce(at, now()), noted = CASE WHEN id = 1 THEN localtimestamp ELSE noted END",
+    "UPDATE visits SET at = CASE WHEN day < current_date THEN now() - interval '3 days' ELSE at END WHERE at IS NOT NULL",
+    "UPDATE visits SET ended = now() + interval '1 hour' WHERE id IN (1, 2)",
+    "UPDATE visits SET ended = CASE WHEN id = 1 THEN now() - interval '1 hour' ELSE ended END",
+    "SELECT id FROM visits WHERE at > date_trunc('minute', now()) - interval '1 day' ORDER BY id",
+    "SELECT id FROM visits WHERE ended < now() ORDER BY id",
+    "INSERT INTO visits (id, at, day) SELECT id + 100, now(), current_date FROM visits WHERE id < 3",
+    "INSERT INTO visits (id, ended, noted) SELECT id + 200, now() - interval '1 year', localtimestamp FROM visits WHERE id < 3",
+    "INSERT INTO visits (id, at) SELECT x, statement_timestamp() FROM generate_series(300, 302) AS x",
+    "INSERT INTO visits (id, at) SELECT * FROM (VALUES (310, now()), (311, now() - interval '1 day')) AS v (i, m)",
+    "INSERT INTO visits (id, at) VALUES (310, now()) ON CONFLICT (id) DO UPDATE SET at = coalesce(visits.at, EXCLUDED.at)",
+    "SELECT count(*), count(DISTINCT at) FROM visits WHERE at >= now() - interval '5 seconds'",
+    "SELECT id FROM visits WHERE ended < now() - interval '364 days' ORDER BY id",
+    "SELECT id FROM visits WHERE at < current_timestamp(0) - interval '10 hours' ORDER BY id",
+    "SELECT id, coalesce(at, now()) > now() - interval '100 years' FROM visits WHERE id < 5 ORDER BY id",
     "SELECT id FROM visits WHERE at > now() - interval '400000 years'",
     "SELECT id FROM visits WHERE day > current_date + 2147483647",
 ];
 
 /// The values of a column that a text gives.
-async fn texts(client: &Client, text: &str) -> Vec<String> {
+pub(crate) async fn texts(client: &Client, text: &str) -> Vec<String> {
     let messages = client.simple_query(text).await.unwrap();
     let row = |message: &tokio_postgres::SimpleQueryMessage| match message {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),

@@ -26,6 +26,7 @@ pub(crate) use reading::is_part;
 
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
+use crate::moment::Moment;
 use crate::rewrite::{Sensitive, Substrings};
 use crate::schema::Schema;
 use arras_service::columns::{Declared, Padding};
@@ -251,7 +252,7 @@ impl Catalog {
     }
 
     /// The catalogue with the defaults of its columns opened. One that cannot be opened stays sealed: it can be replaced.
-    pub(crate) fn with_defaults(mut self, open: impl Fn(&Arc<Encryption>, &str) -> Option<String>) -> Self {
+    pub(crate) fn with_defaults(mut self, open: impl Fn(&Arc<Encryption>, &str) -> Option<Constant>) -> Self {
         for table in self.tables.values_mut() {
             let is_sealed = |column: &Column| matches!(column.default, Some(Constant::Sealed(_)));
             if !table.columns.iter().any(is_sealed) {
@@ -262,7 +263,7 @@ impl Catalog {
                     (&column.encryption, &column.default)
                     && let Some(opened) = open(encryption, sealed)
                 {
-                    column.default = Some(Constant::Opened(opened));
+                    column.default = Some(opened);
                 }
             }
         }
@@ -318,11 +319,20 @@ impl Catalog {
         first.or_else(|| named.clone().find(|table| table.schema == "public")).or_else(|| named.next())
     }
 
+    /// The column of an id, if it is there.
+    fn column_of(&self, id: [u8; 8]) -> Option<&Column> {
+        let mut columns = self.tables.values().flat_map(|table| &table.columns);
+        columns.find(|column| column.encryption.as_ref().is_some_and(|of| of.id == id))
+    }
+
+    /// Is the column of an id there?
+    pub(crate) fn has(&self, id: [u8; 8]) -> bool {
+        self.column_of(id).is_some()
+    }
+
     /// The default of the column of an id.
     pub(crate) fn default_of(&self, id: [u8; 8]) -> Option<&Constant> {
-        let columns = self.tables.values().flat_map(|table| &table.columns);
-        let mut found = columns.filter(|column| column.encryption.as_ref().is_some_and(|of| of.id == id));
-        found.next()?.default.as_ref()
+        self.column_of(id)?.default.as_ref()
     }
 
     /// Are tables of that name declared, and there, in more than one schema?
@@ -386,6 +396,8 @@ pub enum Constant {
     Sealed(String),
     /// In the text format of the column's type.
     Opened(String),
+    /// What hangs on when a transaction or a statement began. PostgreSQL keeps it sealed in an expression that cannot be computed.
+    Moment(Moment),
 }
 
 /// How a column is encrypted.

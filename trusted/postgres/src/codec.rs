@@ -17,6 +17,7 @@ mod numeric;
 #[cfg(test)]
 mod tests;
 mod text;
+mod truncated;
 
 pub(crate) use array::{array_members, binary_members};
 pub(crate) use binary::{Said, members_said_by, said_by, type_of};
@@ -25,6 +26,7 @@ pub(crate) use conversion::within;
 pub(crate) use interval::{Interval, days_after, moved};
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
+pub(crate) use truncated::{Unit, rounded_moment, truncated};
 
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;

@@ -1,6 +1,9 @@
-//! Values that hang on when a transaction began: `now()`, `current_date`, and what is computed of them. The proxy's clock says when.
+//! Values that hang on when a transaction or a statement began: `now()`, `current_date`, and what is computed of them. The proxy's
+//! clock says when.
 
-use crate::codec::{Datum, Interval, days_after, moved};
+mod kept;
+
+use crate::codec::{Datum, Interval, Unit, days_after, moved, rounded_moment, truncated};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use std::time::{Duration, SystemTime};
@@ -18,10 +21,21 @@ pub fn microseconds(moment: SystemTime) -> i64 {
     }
 }
 
-/// What a statement makes of the moment at which its transaction began.
+/// What a statement makes of the moment at which its transaction, or itself, began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
+    start: Start,
     steps: Vec<Step>,
+}
+
+/// What it is that began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Start {
+    /// `now()`.
+    #[default]
+    Transaction,
+    /// `statement_timestamp()`.
+    Statement,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +45,30 @@ enum Step {
     PlusDays(i32),
     /// `AT TIME ZONE 'UTC'`.
     InUtc,
+    /// `date_trunc`.
+    Truncated(Unit),
+    /// To so many digits of a second.
+    Rounded(u8),
+}
+
+/// When a transaction and its statement began, in microseconds since 2000.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    /// The transaction.
+    pub transaction: i64,
+    /// The statement.
+    pub statement: i64,
 }
 
 impl Moment {
     /// `now()`.
     pub(crate) fn now() -> Self {
         Self::default()
+    }
+
+    /// `statement_timestamp()`.
+    pub(crate) fn of_statement() -> Self {
+        Self { start: Start::Statement, ..Self::default() }
     }
 
     /// The type that it is of.
@@ -47,6 +79,9 @@ impl Moment {
             Step::Plus(_) => kind,
             Step::PlusDays(_) => ColumnType::Date,
             Step::InUtc => ColumnType::Timestamp,
+            // A day is taken for its first moment in the session's zone.
+            Step::Truncated(_) if kind == ColumnType::Date => ColumnType::TimestampTz,
+            Step::Truncated(_) | Step::Rounded(_) => kind,
         })
     }
 
@@ -75,12 +110,26 @@ impl Moment {
         (self.kind() == ColumnType::TimestampTz).then(|| self.with(Step::InUtc))
     }
 
-    /// What it is in a transaction that began at a moment, in microseconds since 2000.
+    /// `date_trunc`.
+    pub(crate) fn truncated(self, to: Unit) -> Self {
+        self.with(Step::Truncated(to))
+    }
+
+    /// To so many digits of a second: PostgreSQL has no more than six.
+    pub(crate) fn rounded(self, digits: u8) -> Self {
+        if digits < 6 { self.with(Step::Rounded(digits)) } else { self }
+    }
+
+    /// What it is of a transaction and a statement that began then.
     ///
     /// # Errors
     /// It is beyond its type (22008); it hangs on the session's time zone, which is not UTC.
-    pub(crate) fn value(&self, began: i64, in_utc: bool) -> Result<(Datum, ColumnType), SqlError> {
-        let mut found = (Datum::Timestamp(began), ColumnType::TimestampTz);
+    pub(crate) fn value(&self, began: Began, in_utc: bool) -> Result<(Datum, ColumnType), SqlError> {
+        let start = match self.start {
+            Start::Transaction => began.transaction,
+            Start::Statement => began.statement,
+        };
+        let mut found = (Datum::Timestamp(start), ColumnType::TimestampTz);
         for step in &self.steps {
             found = match (*step, found) {
                 (Step::Cast(to), (value, kind)) => (value.cast(kind, to, in_utc)?, to),
@@ -96,7 +145,20 @@ impl Moment {
                     }
                     (Datum::Timestamp(moved(moment, by)?), to)
                 }
-                (Step::PlusDays(_), _) => return Err(defect()),
+                (Step::Truncated(to), (value, kind)) => {
+                    let of = if kind == ColumnType::Date { ColumnType::TimestampTz } else { kind };
+                    let Datum::Timestamp(moment) = value.cast(kind, of, in_utc)? else {
+                        return Err(defect());
+                    };
+                    if of == ColumnType::TimestampTz && !in_utc {
+                        return Err(unknown_zone());
+                    }
+                    (Datum::Timestamp(truncated(moment, to)?), of)
+                }
+                (Step::Rounded(digits), (Datum::Timestamp(moment), kind)) => {
+                    (Datum::Timestamp(rounded_moment(moment, digits)), kind)
+                }
+                (Step::PlusDays(_) | Step::Rounded(_), _) => return Err(defect()),
             };
         }
         Ok(found)
@@ -104,13 +166,13 @@ impl Moment {
 }
 
 fn defect() -> SqlError {
-    SqlError::new(sqlstate::INTERNAL_ERROR, "days were counted of what is none")
+    SqlError::new(sqlstate::INTERNAL_ERROR, "a moment was computed of what is none")
 }
 
 /// Days and months of a moment are counted in the session's zone.
 fn unknown_zone() -> SqlError {
     let message =
-        "days and months from a moment are counted in the session's time zone, which the proxy does not know";
+        "days and months of a moment are those of the session's time zone, which the proxy does not know";
     SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
         .hint("Count in hours, or set TimeZone to UTC: SET TimeZone = 'UTC'.")
 }
@@ -123,6 +185,7 @@ mod tests {
     fn shown(moment: &Moment, in_utc: bool) -> Result<String, &'static str> {
         // 2024-03-31 22:15:00.
         let began = microseconds(SystemTime::UNIX_EPOCH + Duration::from_secs(1_711_923_300));
+        let began = Began { transaction: began, statement: began + 90_000_000 };
         let (value, kind) = moment.value(began, in_utc).map_err(|error| error.sqlstate)?;
         assert_eq!(kind, moment.kind());
         Ok(value.to_text(kind))
@@ -143,6 +206,12 @@ mod tests {
             (today().plus_days(-31).unwrap(), true, Ok("2024-02-29")),
             (today().plus(by("1 day 1:00")), true, Ok("2024-04-01 01:00:00")),
             (today().plus_days(i32::MAX).unwrap(), true, Err("22008")),
+            (Moment::of_statement(), false, Ok("2024-03-31 22:16:30+00")),
+            (Moment::now().truncated(Unit::Hour), true, Ok("2024-03-31 22:00:00+00")),
+            (Moment::now().truncated(Unit::Hour), false, Err("0A000")),
+            (Moment::now().in_utc().unwrap().truncated(Unit::Week), false, Ok("2024-03-25 00:00:00")),
+            (today().truncated(Unit::Quarter), true, Ok("2024-01-01 00:00:00+00")),
+            (Moment::now().rounded(0), false, Ok("2024-03-31 22:15:00+00")),
         ] {
             assert_eq!(shown(&moment, in_utc).as_deref(), expected.as_deref(), "{moment:?}");
         }

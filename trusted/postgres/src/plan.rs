@@ -114,6 +114,8 @@ pub enum Form {
     Presence,
     /// Sealed: `bytea`.
     Sealed(Arc<Encryption>),
+    /// A moment itself, sealed, as the default that the column has: hexadecimal digits, which no row holds.
+    Default(Arc<Encryption>),
     /// The equality term: `bytea`.
     Equality(Arc<Encryption>),
     /// What equality terms are compared with: that of the value as it is sent, which a stored one may be no more, rounded or cut.
@@ -152,6 +154,7 @@ impl Form {
             Self::Plain
             | Self::Presence
             | Self::Sealed(_)
+            | Self::Default(_)
             | Self::Equality(_)
             | Self::EqualTo(_)
             | Self::SealedArray(_)
@@ -172,6 +175,7 @@ impl Form {
             Self::Plain
             | Self::Presence
             | Self::Sealed(_)
+            | Self::Default(_)
             | Self::Equality(_)
             | Self::EqualTo(_)
             | Self::Order(_)
@@ -189,6 +193,7 @@ impl Form {
         match self {
             Self::Plain => None,
             Self::Presence | Self::FoundEmpty(..) => Some(16),
+            Self::Default(_) => Some(25),
             Self::Sealed(_)
             | Self::Equality(_)
             | Self::EqualTo(_)
@@ -363,6 +368,8 @@ pub enum Expression {
     Constant(String, Arc<Encryption>, Option<ColumnType>),
     /// A number in digits, of the type that they have beside values of the column's.
     Number(String, Arc<Encryption>),
+    /// What hangs on when the transaction or the statement began, as a value of the column's type.
+    Moment(Moment),
     /// A plain column of the row that was read: its type is not known, and is taken for the column's or a wider one.
     Plain(usize, Arc<Encryption>),
     /// Arithmetic as PostgreSQL's on that type.
@@ -487,6 +494,7 @@ impl Rewritten {
             Form::Plain
             | Form::Presence
             | Form::Sealed(_)
+            | Form::Default(_)
             | Form::SealedArray(_)
             | Form::Equality(_)
             | Form::EqualTo(_)

@@ -210,7 +210,7 @@ impl Rewriting {
         };
         let read = Catalog::read(Arc::clone(&self.schema), rows.into_iter().filter_map(row));
         read.with_defaults(|encryption, sealed| {
-            crate::values::open_constant(encryption, sealed, &*self.columns)
+            crate::values::open_default(encryption, sealed, &*self.columns)
         })
     }
 }

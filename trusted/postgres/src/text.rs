@@ -99,6 +99,40 @@ fn continues(between: &str) -> bool {
     has_line
 }
 
+/// A text without the blanks and comments that it begins with; nothing if one of these does not end.
+pub(crate) fn behind_comments(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let behind = if rest.starts_with("--") {
+            rest.find(['\n', '\r']).and_then(|end| rest.get(end..))
+        } else if rest.starts_with("/*") {
+            end_of_block(rest).and_then(|end| rest.get(end..))
+        } else {
+            return rest;
+        };
+        rest = behind.unwrap_or_default().trim_start();
+    }
+}
+
+/// The byte behind a block's comment, in which there may be others.
+fn end_of_block(text: &str) -> Option<usize> {
+    let (bytes, mut at, mut depth) = (text.as_bytes(), 0, 0_usize);
+    loop {
+        match bytes.get(at..at + 2)? {
+            b"/*" => depth += 1,
+            b"*/" => depth -= 1,
+            _ => {
+                at += 1;
+                continue;
+            }
+        }
+        at += 2;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
 /// Where a text has comments, in bytes; none if it has no tokens.
 pub(crate) fn comments(text: &str) -> Vec<Range<usize>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap_or_default();
@@ -225,7 +259,22 @@ pub(crate) fn quoted(name: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::{fold, statements};
+    use super::{behind_comments, fold, statements};
+
+    #[test]
+    fn what_a_text_begins_with_stands_behind_comments() {
+        for (text, expected) in [
+            (" -- a; /* b\n\t/* b /* c /* d */ -- */ e */ DO 1 -- f", "DO 1 -- f"),
+            ("/**/x", "x"),
+            ("/*/ x */ y", "y"),
+            ("- 1", "- 1"),
+            ("-- a", ""),
+            ("/* a /* b */", ""),
+            ("/* \u{e9} */ \u{e9}", "\u{e9}"),
+        ] {
+            assert_eq!(behind_comments(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn tokens_are_where_they_are_in_the_text() {

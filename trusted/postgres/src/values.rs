@@ -3,6 +3,7 @@
 mod ahead;
 mod arithmetic;
 mod compared;
+mod default;
 mod derived;
 mod folding;
 mod given;
@@ -16,12 +17,14 @@ use crate::catalog::Encryption;
 use crate::codec::Datum;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
+use crate::moment::Began;
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 pub(crate) use arithmetic::kind_of_digits;
 use arras_service::columns::{Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use compared::is_finer;
 use compared::{Standing, compared_key, equality_bytes, equality_members, order_standing};
+pub(crate) use default::{MOMENT, open_default};
 pub(crate) use derived::{check_constant, common_kind, constant_value};
 pub(crate) use folding::Folding;
 use given::{given, given_members};
@@ -85,8 +88,8 @@ pub struct Asker {
     pub sees_the_past: bool,
     /// Is its time zone UTC?
     pub in_utc: bool,
-    /// When its transaction began, in microseconds since 2000.
-    pub began: i64,
+    /// When its transaction and the statement began.
+    pub began: Began,
 }
 
 /// A value whose ciphertext in its column's order is asked for.
@@ -199,6 +202,7 @@ fn asked_of<'v>(position: usize, value: &'v Value, inputs: Inputs<'_>) -> Result
         Form::Plain
         | Form::Presence
         | Form::Sealed(_)
+        | Form::Default(_)
         | Form::SealedArray(_)
         | Form::Equality(_)
         | Form::EqualTo(_)
@@ -338,6 +342,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::Sealed(encryption) => {
             bytes(encryption, &|datum| keys.seal(encryption, &datum.storable(encryption)?.stored()))
         }
+        Form::Default(encryption) => default::sealed(value, encryption, keys),
         Form::Equality(encryption) => {
             bytes(encryption, &|datum| term(encryption, &datum.storable(encryption)?.canonical()))
         }
@@ -487,21 +492,6 @@ impl Output {
             }
         }
     }
-}
-
-/// Opens a sealed value that stands in SQL as a constant, the default of a column, to its type's text format. None: it is no
-/// such constant, or was not sealed for the column.
-pub(crate) fn open_constant(
-    encryption: &Arc<Encryption>,
-    constant: &str,
-    columns: &dyn Columns,
-) -> Option<String> {
-    let digits = constant.strip_prefix('\'')?.strip_suffix("'::bytea")?;
-    let sealed = Output::Sealed(encryption.clone());
-    // It is stored, and no session's.
-    let keys = ConnectionKeys::new(columns, ConnectionId::default());
-    let opened = sealed.open(Some(digits.as_bytes()), false, false, keys).ok()??;
-    String::from_utf8(opened).ok()
 }
 
 fn not_sealed(encryption: &Encryption) -> SqlError {

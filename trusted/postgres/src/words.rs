@@ -21,15 +21,20 @@ use arras_service::columns::Columns;
 use arras_service::words::{Answer, FOUND_MAX, TextName, Which, WordQuery, WordStore, Words, WordsError};
 pub use mend::Mended;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 pub use sweep::{Pauses, Swept};
 pub use tables::{Registered, WordTables};
+use tokio::sync::watch;
 
 /// Makes what the database keeps of such columns, or makes it anew; by the owner of the schema `arras`.
 pub const INSTALL: &str = include_str!("words/text.sql");
 
 /// Names that were entered since the last sweep, of which some may have come to nothing: fewer are not worth one.
 const SWEPT_MIN: u64 = 10_000;
+
+/// How long a search waits for texts that are being entered: few are soon, as in a proxy that has just begun.
+const ENTERING_MAX: Duration = Duration::from_secs(10);
 
 /// Where a column's texts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +54,7 @@ pub struct ColumnWords {
     tables: Arc<WordTables>,
     store: Arc<dyn WordStore>,
     /// Are all names of the table known to be entered?
-    is_whole: AtomicBool,
+    is_whole: watch::Sender<bool>,
     /// Names that were entered since the last sweep.
     entered: AtomicU64,
     /// Names that the last sweep left.
@@ -71,7 +76,7 @@ impl ColumnWords {
         store: Arc<dyn WordStore>,
         is_whole: bool,
     ) -> Self {
-        let (is_whole, entered, left) = (AtomicBool::new(is_whole), AtomicU64::new(0), AtomicU64::new(0));
+        let (is_whole, entered, left) = (watch::Sender::new(is_whole), AtomicU64::new(0), AtomicU64::new(0));
         Self { encryption, place, tables, store, is_whole, entered, left }
     }
 
@@ -96,12 +101,19 @@ impl ColumnWords {
     /// Are all names of the table known to be entered?
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.is_whole.load(Ordering::SeqCst)
+        *self.is_whole.borrow()
     }
 
     /// It is not known any more.
     pub fn doubt(&self) {
-        self.is_whole.store(false, Ordering::SeqCst);
+        self.is_whole.send_replace(false);
+    }
+
+    /// Waits a while until all names of the table are known to be entered; are they?
+    async fn entered_all(&self) -> bool {
+        let mut watched = self.is_whole.subscribe();
+        let entered = tokio::time::timeout(ENTERING_MAX, watched.wait_for(|is_whole| *is_whole)).await;
+        matches!(entered, Ok(Ok(_)))
     }
 
     /// May so many entries be of no use that it is worth looking for them?
@@ -129,7 +141,7 @@ impl Words for ColumnWords {
 
     fn find<'a>(&'a self, query: &'a str, written: WordQuery, which: Which) -> Answer<'a, Vec<TextName>> {
         Box::pin(async move {
-            if !self.is_whole() {
+            if !self.entered_all().await {
                 let label = &self.encryption.label;
                 return Err(WordsError::NotReady(format!(
                     "the words of column {label} are being entered from the table"

@@ -149,6 +149,28 @@ async fn a_host_that_lost_all_is_filled_from_the_table() {
     assert_eq!(in_the_end(&client, "SELECT id FROM articles WHERE title @@ 'cat'").await, texts(&[&["2"]]));
 }
 
+/// A search that comes while a proxy that has just begun enters texts waits for them, and is cancelled there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_waits_for_texts_that_are_being_entered() {
+    let mut words = Words::start().await;
+    words.encrypted.batch_execute("INSERT INTO articles VALUES (1, 'a cat', 't')").await.unwrap();
+    words.proxy.kill();
+    std::fs::remove_file(words.proxy.directory().join("data/postgres-heads/words.json")).unwrap();
+    let direct = words.direct().await;
+    direct.batch_execute("BEGIN; LOCK TABLE articles IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    words.proxy.killed_and_restarted(&words.server, "encrypted");
+    let (client, impatient) =
+        (connect(&words.proxy.uri("encrypted")).await, connect(&words.proxy.uri("encrypted")).await);
+    let cancel = impatient.cancel_token();
+    let cancelled = tokio::spawn(async move { code(&impatient, FOUND).await.0 });
+    let found = tokio::spawn(async move { rows(&client, FOUND).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
+    assert_eq!(cancelled.await.unwrap(), "57014");
+    direct.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(found.await.unwrap(), texts(&[&["1"]]));
+}
+
 /// What another proxy of the same keys stores is found by this one, and the other way round.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_proxies_find_what_either_stores() {

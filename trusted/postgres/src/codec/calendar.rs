@@ -32,7 +32,7 @@ fn first() -> NaiveDate {
 }
 
 /// Days from 2000 of a day, if there is one; the year 0 is 1 BC.
-fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
+pub(super) fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     let (cycle, of_cycle) = ((year - 2000).div_euclid(CYCLE.0), (year - 2000).rem_euclid(CYCLE.0));
     let date = NaiveDate::from_ymd_opt(
         2000 + i32::try_from(of_cycle).ok()?,
@@ -43,7 +43,7 @@ fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
 }
 
 /// Year, month and day of days from 2000.
-fn day_of(days: i64) -> (i64, u32, u32) {
+pub(super) fn day_of(days: i64) -> (i64, u32, u32) {
     let (cycle, of_cycle) = (days.div_euclid(CYCLE.1), days.rem_euclid(CYCLE.1));
     let date = first() + Days::new(of_cycle.unsigned_abs());
     (cycle * CYCLE.0 + i64::from(date.year()), date.month(), date.day())

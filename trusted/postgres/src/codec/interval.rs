@@ -102,6 +102,25 @@ impl Interval {
         self.months == 0 && self.days == 0
     }
 
+    /// Months, days and microseconds, each from its highest byte.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.months.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.days.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.microseconds.to_be_bytes());
+        bytes
+    }
+
+    /// What [`Self::to_bytes`] wrote.
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        let [m0, m1, m2, m3, d0, d1, d2, d3, rest @ ..] = bytes;
+        Self {
+            months: i32::from_be_bytes([m0, m1, m2, m3]),
+            days: i32::from_be_bytes([d0, d1, d2, d3]),
+            microseconds: i64::from_be_bytes(rest),
+        }
+    }
+
     fn plus(self, number: &str, unit: Unit) -> Option<Self> {
         if unit == Unit::Microseconds(SECOND) && number.contains('.') {
             return self.plus_microseconds(seconds(number)?);

@@ -316,7 +316,7 @@ impl Analysis<'_> {
         list: &[Expr],
         reader: &str,
     ) -> Result<Vec<Constant>, SqlError> {
-        let found: Option<_> = list.iter().map(|member| constant(self.lexemes, member)).collect();
+        let found: Option<_> = list.iter().map(|member| constant_or_moment(self.lexemes, member)).collect();
         found.ok_or_else(|| self.unreadable(column, &format!("{reader} beside a computed value")))
     }
 
@@ -337,7 +337,7 @@ impl Analysis<'_> {
             for row in list {
                 let member = match row {
                     Expr::Tuple(members) => {
-                        members.get(place).and_then(|member| constant(self.lexemes, member))
+                        members.get(place).and_then(|member| constant_or_moment(self.lexemes, member))
                     }
                     _ => None,
                 };

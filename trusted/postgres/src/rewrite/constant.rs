@@ -1,6 +1,7 @@
 //! Constants and parameters in expressions: what they say, and which tokens they are made of.
 
 use super::folded::folded;
+use super::moment::assigned_moment;
 use crate::codec::Datum;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -74,6 +75,9 @@ impl Constant {
     /// It as it is cast to another type: already that value, unless it is none, which is said where it is read. None: there is no
     /// such cast, or the proxy does not know what it makes.
     pub(super) fn cast_to(self, name: String) -> Option<Self> {
+        if let Source::Moment(_) = &self.source {
+            return assigned_moment(&self, ColumnType::parse(&name)?);
+        }
         let is_array = |name: &str| name.ends_with("[]");
         let (Source::Constant(Some(text)), Some(to), false) =
             (&self.source, ColumnType::parse(&name), self.cast.as_deref().is_some_and(is_array))

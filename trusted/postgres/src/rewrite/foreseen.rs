@@ -1,6 +1,6 @@
 //! Tables as a statement leaves them, where that can be foreseen.
 
-use super::constant::constant;
+use super::moment::constant_or_moment;
 use super::statement::parse;
 use super::write::assigned;
 use crate::catalog::{Catalog, Column, Constant, Encryption, Table};
@@ -208,14 +208,14 @@ fn with<'a>(
 
 /// The constant that a column's default is, as it is assigned to the column.
 fn default_of(lexemes: &Lexemes, value: &Expr, encryption: &Encryption) -> Option<Constant> {
-    match assigned(&constant(lexemes, value)?, encryption).source {
+    match assigned(&constant_or_moment(lexemes, value)?, encryption).source {
         Source::Constant(Some(text)) => Some(Constant::Opened(text)),
+        Source::Moment(moment) => Some(Constant::Moment(moment)),
         Source::Constant(None)
         | Source::Constants(_)
         | Source::Parameter(_)
         | Source::Read(_)
-        | Source::Computed(_)
-        | Source::Moment(_) => None,
+        | Source::Computed(_) => None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! `INSERT`: the columns that it writes, where their values come from, and what columns hold that it does not name.
 
 use super::analysis::Analysis;
-use super::constant::{Constant, constant};
+use super::constant::Constant;
+use super::moment::constant_or_moment;
 use super::scope::{Relation, RelationColumn, Scope};
 use super::select::{Mode, ResultColumn};
 use super::write::{Target, listed, stored_names};
@@ -170,7 +171,8 @@ impl Analysis<'_> {
                 }
                 self.query(source, None, Mode::Plain)?;
                 for (value, (_, target)) in items(select).zip(&columns.targets) {
-                    if let (Some(found), Some(encryption)) = (constant(self.lexemes, value), target) {
+                    if let (Some(found), Some(encryption)) = (constant_or_moment(self.lexemes, value), target)
+                    {
                         self.replace_stored(&found, encryption)?;
                     }
                 }
@@ -243,7 +245,7 @@ impl Analysis<'_> {
             None => true,
             // Each row is to have its own.
             Some(encryption) if encryption.hides_frequency() => false,
-            Some(_) => constant(self.lexemes, value).is_some(),
+            Some(_) => constant_or_moment(self.lexemes, value).is_some(),
         };
         columns.missing.is_empty()
             && items(select).count() == select.projection.len()

@@ -7,6 +7,7 @@
 use super::analysis::Analysis;
 use super::constant::{Constant, cast_tokens, constant, in_parentheses};
 use super::insert::{Columns, items};
+use super::moment::constant_or_moment;
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::{Term, stored_name, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
@@ -200,8 +201,9 @@ impl Analysis<'_> {
         }
         // What is computed beside it may give a listed row several times.
         if targets.iter().flatten().any(|target| target.hides_frequency())
-            && !items(select)
-                .all(|item| constant(self.lexemes, item).is_some() || self.selected(item, &names).is_some())
+            && !items(select).all(|item| {
+                constant_or_moment(self.lexemes, item).is_some() || self.selected(item, &names).is_some()
+            })
         {
             return Ok(false);
         }
@@ -324,7 +326,7 @@ impl Analysis<'_> {
                 return Err(self.at(SqlError::new(sqlstate::SYNTAX_ERROR, message), at));
             }
             for ((value, target), casts) in row.content.iter().zip(&listed.targets).zip(&listed.casts) {
-                if let (Some(found), Some(encryption)) = (constant(self.lexemes, value), target) {
+                if let (Some(found), Some(encryption)) = (constant_or_moment(self.lexemes, value), target) {
                     self.seal_cell(found, encryption, casts)?;
                     continue;
                 }

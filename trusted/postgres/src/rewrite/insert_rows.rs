@@ -7,6 +7,7 @@ use super::analysis::Analysis;
 use super::constant::{Constant, constant};
 use super::edits::compact;
 use super::insert::{Columns, items};
+use super::moment::constant_or_moment;
 use super::select::{Mode, ResultColumn, What};
 use super::term::form_pieces;
 use super::write::{Target, stored_forms};
@@ -170,7 +171,7 @@ impl Analysis<'_> {
         };
         let mut kept = Vec::new();
         for (value, (_, target)) in items(select).zip(&columns.targets) {
-            let found = target.as_ref().and_then(|_| constant(self.lexemes, value));
+            let found = target.as_ref().and_then(|_| constant_or_moment(self.lexemes, value));
             if let Some(found) = &found {
                 let bytes = self.bytes(&found.tokens);
                 self.edits.replace(bytes, vec![Piece::Text("NULL".into())]);

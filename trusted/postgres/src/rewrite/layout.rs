@@ -15,7 +15,7 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Rewritten, hexadecimal};
 use crate::text::{fold, quoted};
-use default::{has_default, term_form, terms_without_default};
+use default::{kept_form, later_default, term_form, terms_without_default};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
     CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, ReferentialAction,
@@ -146,7 +146,7 @@ impl Analysis<'_> {
                     self.understand_tokens(at + 1..at + 2);
                 }
                 Some(encryption) => {
-                    let unique = self.column_definition(column, &plain, &name, encryption, ", ")?;
+                    let (unique, _) = self.column_definition(column, &plain, &name, encryption, ", ")?;
                     self.beside_column(&text, &name, encryption, unique, &mut beside);
                     self.check_column(&text, &name, encryption, (Some(!table.if_not_exists), &mut beside));
                 }
@@ -191,7 +191,7 @@ impl Analysis<'_> {
         start..self.lexemes.list.len()
     }
 
-    /// The definition of an encrypted column; whether its values are unique.
+    /// The definition of an encrypted column; whether its values are unique, and its default.
     fn column_definition(
         &mut self,
         column: &ColumnDef,
@@ -199,7 +199,7 @@ impl Analysis<'_> {
         name: &str,
         encryption: &Arc<Encryption>,
         separator: &str,
-    ) -> Result<bool, SqlError> {
+    ) -> Result<(bool, Option<Constant>), SqlError> {
         let adds = separator != ", ";
         let tokens = self.tokens_of_definition(column);
         let kind = ColumnType::parse(&column.data_type.to_string());
@@ -213,7 +213,10 @@ impl Analysis<'_> {
             self.column_options(&column.options, (table, name), encryption, tokens.start)?;
         let null = if required { " NOT NULL" } else { "" };
         let mut pieces = vec![Piece::Text(format!("{} bytea{null}", quoted(name)))];
-        pieces.extend(self.default_clause(default.as_ref(), Form::Sealed(encryption.clone()))?);
+        // Rows that are there get what a moment is now.
+        let form = default.as_ref().filter(|_| !adds).map(|default| kept_form(default, encryption));
+        let form = form.unwrap_or_else(|| Form::Sealed(encryption.clone()));
+        pieces.extend(self.default_clause(default.as_ref(), form)?);
         for term in encryption.terms() {
             let constraints = if term == Term::Equality { terms.as_str() } else { "" };
             let kind = term.kind(encryption);
@@ -230,7 +233,7 @@ impl Analysis<'_> {
         let bytes = self.bytes(&tokens);
         self.understand_tokens(tokens);
         self.edits.replace(bytes, pieces);
-        Ok(unique)
+        Ok((unique, default))
     }
 
     /// What the options of an encrypted column ask of its terms; `place` is its table and name.
@@ -448,11 +451,16 @@ impl Analysis<'_> {
         (table, beside): (&str, &mut Beside),
     ) -> Result<(), SqlError> {
         let separator = if if_not_exists { ", ADD COLUMN IF NOT EXISTS " } else { ", ADD COLUMN " };
-        let unique = self.column_definition(definition, last_part(table), &name, &encryption, separator)?;
+        let (unique, default) =
+            self.column_definition(definition, last_part(table), &name, &encryption, separator)?;
         self.beside_column(table, &name, &encryption, unique, beside);
         self.check_column(table, &name, &encryption, ((!if_not_exists).then_some(true), &mut *beside));
-        if has_default(definition) {
+        if let Some(default) = default {
             beside.after.extend(terms_without_default(table, &name, &encryption));
+            // That of a column which is there stays.
+            if !self.catalog.has(encryption.id) {
+                beside.after.extend(later_default(table, &name, &encryption, &default));
+            }
         }
         Ok(())
     }

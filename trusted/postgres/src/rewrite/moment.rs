@@ -2,7 +2,8 @@
 //! server does not see it.
 
 use super::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
-use crate::codec::Interval;
+use super::expression::argument_of;
+use crate::codec::{Interval, Unit};
 use crate::column_type::ColumnType;
 use crate::moment::Moment;
 use crate::plan::Source;
@@ -30,7 +31,8 @@ pub(super) fn assigned_moment(value: &Constant, kind: ColumnType) -> Option<Cons
     Some(of_moment(moment.clone().cast_to(kind)?, value.tokens.clone()))
 }
 
-fn of_moment(moment: Moment, tokens: Range<usize>) -> Constant {
+/// A moment that some tokens say.
+pub(super) fn of_moment(moment: Moment, tokens: Range<usize>) -> Constant {
     let cast = Some(moment.kind().name());
     Constant { tokens, source: Source::Moment(moment), written: Written::Any, cast }
 }
@@ -49,9 +51,7 @@ fn moment(lexemes: &Lexemes, expression: &Expr) -> Option<(Moment, Range<usize>)
         }
         Expr::AtTimeZone { timestamp, time_zone } => {
             let (moment, tokens) = moment(lexemes, timestamp)?;
-            let Expr::Value(zone) = &**time_zone else { return None };
-            let Value::SingleQuotedString(name) = &zone.value else { return None };
-            let at = lexemes.position_of(zone.span)?;
+            let (name, at) = string(lexemes, time_zone)?;
             let words = ["at", "time", "zone"].iter().zip(tokens.end..);
             let is_behind = words.into_iter().all(|(word, at)| lexemes.is_word(at, word));
             (name.eq_ignore_ascii_case("utc") && is_behind && at == tokens.end + 3).then_some(())?;
@@ -62,7 +62,7 @@ fn moment(lexemes: &Lexemes, expression: &Expr) -> Option<(Moment, Range<usize>)
     }
 }
 
-/// `now()`, `current_date`; with no precision.
+/// `now()`, `current_date`, `current_timestamp(3)`, `date_trunc('day', now())`.
 fn called(lexemes: &Lexemes, function: &Function) -> Option<(Moment, Range<usize>)> {
     let is_plain = function.over.is_none()
         && function.filter.is_none()
@@ -73,20 +73,49 @@ fn called(lexemes: &Lexemes, function: &Function) -> Option<(Moment, Range<usize
     let name = part.as_ident().filter(|name| is_plain && name.quote_style.is_none())?;
     let at = lexemes.position_of(name.span)?;
     let now = Moment::now();
-    let found = match (name.value.to_lowercase().as_str(), &function.args) {
-        ("now" | "transaction_timestamp", FunctionArguments::List(list)) => {
-            let is_empty =
-                list.args.is_empty() && list.clauses.is_empty() && list.duplicate_treatment.is_none();
-            let around = matches!(lexemes.token(at + 1), Some(Token::LParen))
-                && matches!(lexemes.token(at + 2), Some(Token::RParen));
-            return (is_empty && around).then_some((now, at..at + 3));
+    let name = name.value.to_lowercase();
+    let given = match &function.args {
+        FunctionArguments::None => None,
+        FunctionArguments::List(list) => {
+            let is_plain = list.clauses.is_empty() && list.duplicate_treatment.is_none();
+            let opens = matches!(lexemes.token(at + 1), Some(Token::LParen));
+            Some(
+                (is_plain && opens)
+                    .then(|| list.args.iter().map(argument_of).collect::<Option<Vec<_>>>())??,
+            )
         }
-        ("current_timestamp", FunctionArguments::None) => now,
-        ("localtimestamp", FunctionArguments::None) => now.cast_to(ColumnType::Timestamp)?,
-        ("current_date", FunctionArguments::None) => now.cast_to(ColumnType::Date)?,
+        FunctionArguments::Subquery(_) => return None,
+    };
+    let closes = |at: usize| matches!(lexemes.token(at), Some(Token::RParen));
+    let moment = match (name.as_str(), given.as_deref()) {
+        ("now" | "transaction_timestamp", Some([])) | ("current_timestamp", None | Some([_])) => now,
+        ("statement_timestamp", Some([])) => Moment::of_statement(),
+        ("localtimestamp", None | Some([_])) => now.cast_to(ColumnType::Timestamp)?,
+        ("current_date", None) => now.cast_to(ColumnType::Date)?,
+        ("date_trunc", Some([unit, of])) => return truncated(lexemes, at, unit, of),
         _ => return None,
     };
-    Some((found, at..at + 1))
+    match given.as_deref() {
+        None => Some((moment, at..at + 1)),
+        Some([]) => closes(at + 2).then_some((moment, at..at + 3)),
+        Some([digits, ..]) => {
+            let (digits, digits_at) = value(lexemes, digits)?;
+            let Value::Number(digits, false) = digits else { return None };
+            // Of more than six PostgreSQL takes six, and warns.
+            let digits = digits.to_string().parse().ok().filter(|digits| *digits <= 6)?;
+            (digits_at == at + 2 && closes(at + 3)).then_some((moment.rounded(digits), at..at + 4))
+        }
+    }
+}
+
+/// `date_trunc('month', now())`; the name is at a token.
+fn truncated(lexemes: &Lexemes, at: usize, unit: &Expr, of: &Expr) -> Option<(Moment, Range<usize>)> {
+    let (unit, unit_at) = string(lexemes, unit)?;
+    let (moment, tokens) = moment(lexemes, of)?;
+    let is_behind = unit_at == at + 2
+        && tokens.start == at + 4
+        && matches!(lexemes.token(tokens.end), Some(Token::RParen));
+    is_behind.then_some((moment.truncated(Unit::parse(unit)?), at..tokens.end + 1))
 }
 
 /// A moment and an interval, or a day and a number of days.
@@ -158,7 +187,13 @@ fn interval(lexemes: &Lexemes, expression: &Expr) -> Option<(Interval, Range<usi
 }
 
 fn string<'e>(lexemes: &Lexemes, expression: &'e Expr) -> Option<(&'e str, usize)> {
+    match value(lexemes, expression)? {
+        (Value::SingleQuotedString(text), at) => Some((text, at)),
+        _ => None,
+    }
+}
+
+fn value<'e>(lexemes: &Lexemes, expression: &'e Expr) -> Option<(&'e Value, usize)> {
     let Expr::Value(value) = expression else { return None };
-    let Value::SingleQuotedString(text) = &value.value else { return None };
-    Some((text, lexemes.position_of(value.span)?))
+    Some((&value.value, lexemes.position_of(value.span)?))
 }

@@ -407,6 +407,7 @@ impl Analysis<'_> {
             Form::Plain => return Ok(Piece::Text(self.source(tokens).to_owned())),
             Form::Presence => return Ok(self.presence_of(tokens, at)),
             Form::Sealed(encryption)
+            | Form::Default(encryption)
             | Form::Equality(encryption)
             | Form::EqualTo(encryption)
             | Form::SealedArray(encryption)

@@ -3,8 +3,9 @@
 mod branches;
 
 use super::analysis::{Analysis, Reference};
-use super::constant::{Constant, Written, constant};
+use super::constant::{Constant, Written};
 use super::edits::compact;
+use super::moment::constant_or_moment;
 use super::scope::{Relation, Scope};
 use super::write::stored_forms;
 use crate::catalog::Encryption;
@@ -133,7 +134,7 @@ impl Analysis<'_> {
         of: &Arc<Encryption>,
         scope: &Scope<'_>,
     ) -> Result<Option<Expression>, SqlError> {
-        if let Some(found) = constant(self.lexemes, expression) {
+        if let Some(found) = constant_or_moment(self.lexemes, expression) {
             return Ok(self.computable_constant(found, of));
         }
         match expression {
@@ -216,11 +217,8 @@ impl Analysis<'_> {
                 Some(Expression::Number(text, of.clone()))
             }
             Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone(), cast)),
-            Source::Constant(None)
-            | Source::Constants(_)
-            | Source::Read(_)
-            | Source::Computed(_)
-            | Source::Moment(_) => None,
+            Source::Moment(moment) => Some(Expression::Moment(moment)),
+            Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
         }
     }
 

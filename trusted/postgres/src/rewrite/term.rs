@@ -7,7 +7,7 @@ use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, TEXT_SUFF
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, Piece, Side, Source, Value};
-use crate::values::is_finer;
+use crate::values::{MOMENT, is_finer};
 use std::sync::Arc;
 
 /// A term of a column.
@@ -146,6 +146,10 @@ pub(super) fn form_pieces(form: &Form, position: usize) -> Vec<Piece> {
         Form::Order(encryption) => of_labels(LABEL_OF, encryption),
         Form::Bound(encryption, ..) => of_labels(BOUND_OF, encryption),
         Form::Text(encryption) => call(NAME_OF, encryption),
+        Form::Default(_) => {
+            let [before, behind] = MOMENT.map(|text| Piece::Text(text.into()));
+            vec![before, Piece::Value(position), behind]
+        }
     }
 }
 
@@ -375,6 +379,7 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
     match form {
         Form::Plain | Form::Presence => None,
         Form::Sealed(encryption)
+        | Form::Default(encryption)
         | Form::Equality(encryption)
         | Form::EqualTo(encryption)
         | Form::SealedArray(encryption)

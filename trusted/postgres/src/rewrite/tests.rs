@@ -143,6 +143,7 @@ fn shown(rewritten: &Rewritten, position: usize) -> String {
         Form::Presence => format!("‹is there {source}›"),
         Form::Sealed(of) if of.origin != Origin::Stored => format!("‹result {source}›"),
         Form::Sealed(_) => format!("‹sealed {source}›"),
+        Form::Default(_) => format!("‹default {source}›"),
         Form::Equality(_) | Form::EqualTo(_) => format!("‹eq {source}›"),
         Form::SealedArray(_) => format!("‹each sealed {source}›"),
         Form::EqualityArray(_) | Form::EqualToArray(_) => format!("‹eqs {source}›"),
@@ -209,6 +210,7 @@ fn expression(of: &Expression) -> String {
         }
         Expression::Parameter(number, ..) => format!("${number}"),
         Expression::Constant(text, ..) | Expression::Number(text, _) => text.clone(),
+        Expression::Moment(moment) => format!("moment {}", moment.kind().name()),
         Expression::Arithmetic(operator, left, right) => {
             format!("({} {operator:?} {})", expression(left), expression(right))
         }

@@ -5,9 +5,10 @@
 //! latest values, and writes them by its place, in the same transaction and under the lock: nobody can have come between.
 
 use super::analysis::{Analysis, Reference};
-use super::constant::{Constant, constant};
+use super::constant::Constant;
 use super::edits::compact;
 use super::insert::Columns;
+use super::moment::constant_or_moment;
 use super::scope::{Relation, Scope};
 use super::write::{assigned, stored_forms};
 use crate::catalog::Encryption;
@@ -74,7 +75,7 @@ impl Analysis<'_> {
         let [row] = &values.rows[..] else { return None };
         let mut given = BTreeMap::new();
         for (value, (name, target)) in row.content.iter().zip(&columns.targets) {
-            if let (Some(found), Some(encryption)) = (constant(self.lexemes, value), target) {
+            if let (Some(found), Some(encryption)) = (constant_or_moment(self.lexemes, value), target) {
                 given.insert(name.clone(), assigned(&found, encryption));
             }
         }

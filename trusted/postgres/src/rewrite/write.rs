@@ -2,7 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, constant};
-use super::moment::{assigned_moment, constant_or_moment};
+use super::moment::{assigned_moment, constant_or_moment, of_moment};
 use super::scope::{Relation, Scope};
 use super::select::{Grouped, Mode, ResultColumn};
 use super::spelling::condition_of_conflict;
@@ -165,6 +165,7 @@ impl Analysis<'_> {
                 written: Written::Any,
                 cast: None,
             })),
+            Some(Default::Moment(moment)) => Ok(Some(of_moment(moment.clone(), 0..1))),
             Some(Default::Sealed(_)) => Err(SqlError::new(
                 sqlstate::DATA_CORRUPTED,
                 format!("the default of column {} was not sealed for it", encryption.label),

@@ -94,7 +94,11 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
         Expression::Parameter(number, of, cast) => {
             encrypted(usize::from(*number).saturating_sub(1), cast.unwrap_or(of.kind).oid());
         }
-        Expression::Read(..) | Expression::Plain(..) | Expression::Constant(..) | Expression::Number(..) => {}
+        Expression::Read(..)
+        | Expression::Plain(..)
+        | Expression::Constant(..)
+        | Expression::Number(..)
+        | Expression::Moment(_) => {}
         Expression::Arithmetic(_, left, right) => {
             in_expression(left, encrypted);
             in_expression(right, encrypted);

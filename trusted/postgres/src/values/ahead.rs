@@ -24,6 +24,7 @@ pub(crate) async fn enter(
             Form::Plain
             | Form::Presence
             | Form::Sealed(_)
+            | Form::Default(_)
             | Form::SealedArray(_)
             | Form::Equality(_)
             | Form::EqualTo(_)

@@ -52,6 +52,10 @@ fn evaluate(
             Ok(value.map(|Given { datum, .. }| Typed { datum, kind }))
         }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
+        Expression::Moment(moment) => {
+            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.in_utc)?;
+            Ok(Some(Typed { datum, kind }))
+        }
         Expression::Arithmetic(operator, left, right) => {
             let left = evaluate(left, column, inputs)?;
             let right = evaluate(right, column, inputs)?;
@@ -152,6 +156,7 @@ fn kind_of(expression: &Expression) -> ColumnType {
         Expression::Plain(_, of) if of.kind.is_integer() => ColumnType::BigInt,
         Expression::Plain(_, of) => of.kind,
         Expression::Number(text, _) => kind_of_digits(text),
+        Expression::Moment(moment) => moment.kind(),
         Expression::Arithmetic(_, left, right) => common(kind_of(left), kind_of(right)),
         Expression::Coalesce(parts) | Expression::Chosen(_, parts) => {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)

@@ -7,6 +7,9 @@ use arras_service::columns::{ColumnKeys, Columns};
 use rand::Rng;
 use std::sync::Arc;
 
+/// What moments that are defaults are sealed for: shorter than every statement's.
+const DEFAULT: &[u8] = b"default";
+
 /// What tells one session's values from another's that its statements give for their own results. No secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionId([u8; 16]);
@@ -65,6 +68,16 @@ impl<'a> ConnectionKeys<'a> {
                 keys.seal_for(&self.session.context(statement), canonical)
             }
         })
+    }
+
+    /// Seals the moment that is the column's default.
+    pub(super) fn seal_default(&self, of: &Encryption, moment: &[u8]) -> Result<Vec<u8>, SqlError> {
+        Ok(self.keys(of.id, of)?.seal_for(DEFAULT, moment))
+    }
+
+    /// Opens what [`Self::seal_default`] made; none if it was not sealed for that.
+    pub(super) fn open_default(&self, of: &Encryption, sealed: &[u8]) -> Option<Vec<u8>> {
+        self.keys(of.id, of).ok()?.open_for(DEFAULT, sealed).ok()
     }
 
     /// Opens a value of the column, or one that the statement gave, as its origin may be.

@@ -7,7 +7,6 @@ use crate::text::quoted;
 use arras_service::columns::Columns;
 use arras_service::words::{TextName, WordsError};
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use tokio_postgres::Client;
 
 /// Rows that are read at a time.
@@ -46,7 +45,7 @@ impl ColumnWords {
             let noted = client.execute(statement, &[&self.number(), &&fingerprint[..]]).await;
             noted.map_err(|error| refused(&error))?;
         }
-        self.is_whole.store(true, Ordering::SeqCst);
+        self.is_whole.send_replace(true);
         Ok(mended)
     }
 

@@ -1,15 +1,16 @@
-//! Defaults of encrypted columns: PostgreSQL keeps a sealed constant, and the proxy seals it anew for each row that it is
-//! stored in.
+//! Defaults of encrypted columns: PostgreSQL keeps a sealed constant or moment, and the proxy seals the constant, or what the moment is by
+//! then, anew for each row that it is stored in.
 
 use crate::catalog::{Encryption, Order};
 use crate::error::SqlError;
-use crate::plan::{Form, Piece, Rewritten, Source};
+use crate::plan::{Form, Piece, Rewritten, Source, Value};
 use crate::rewrite::analysis::Analysis;
-use crate::rewrite::constant::{Constant, constant};
-use crate::rewrite::term::Term;
+use crate::rewrite::constant::Constant;
+use crate::rewrite::moment::{assigned_moment, constant_or_moment};
+use crate::rewrite::term::{Term, form_pieces};
 use crate::rewrite::write::assigned;
 use crate::text::quoted;
-use sqlparser::ast::{ColumnDef, ColumnOption, Expr, Ident};
+use sqlparser::ast::{Expr, Ident};
 use std::sync::Arc;
 
 /// A value of a column as one of its terms.
@@ -21,15 +22,6 @@ pub(super) fn term_form(term: Term, encryption: &Arc<Encryption>) -> Form {
     }
 }
 
-/// Has a column's definition a default other than NULL?
-pub(super) fn has_default(column: &ColumnDef) -> bool {
-    column.options.iter().any(|option| match &option.option {
-        ColumnOption::Default(Expr::Value(value)) => value.value != sqlparser::ast::Value::Null,
-        ColumnOption::Default(_) => true,
-        _ => false,
-    })
-}
-
 /// Takes the defaults of a new column's terms away, which the rows had that were there before it.
 pub(super) fn terms_without_default(table: &str, name: &str, encryption: &Encryption) -> Option<Rewritten> {
     let dropped = encryption
@@ -37,6 +29,31 @@ pub(super) fn terms_without_default(table: &str, name: &str, encryption: &Encryp
         .map(|term| format!("ALTER COLUMN {} DROP DEFAULT", quoted(&format!("{name}{}", term.suffix()))));
     let dropped: Vec<String> = dropped.collect();
     (!dropped.is_empty()).then(|| Rewritten::plain(format!("ALTER TABLE {table} {}", dropped.join(", "))))
+}
+
+/// As what a column's default is kept: a moment as itself, not as what it is now.
+pub(super) fn kept_form(default: &Constant, encryption: &Arc<Encryption>) -> Form {
+    match default.source {
+        Source::Moment(_) => Form::Default(encryption.clone()),
+        _ => Form::Sealed(encryption.clone()),
+    }
+}
+
+/// A new column of a table gets the moment as its default that the rows which were there have as it was. That of a constant is the
+/// same for all.
+pub(super) fn later_default(
+    table: &str,
+    name: &str,
+    encryption: &Arc<Encryption>,
+    default: &Constant,
+) -> Option<Rewritten> {
+    let Source::Moment(_) = default.source else { return None };
+    let column = quoted(name);
+    let form = Form::Default(encryption.clone());
+    let set = Piece::Text(format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT "));
+    let pieces = std::iter::once(set).chain(form_pieces(&form, 0)).collect();
+    let value = Value { source: default.source.clone(), form, sent_as: None, at: 0 };
+    Some(Rewritten { pieces, values: vec![value], ..Rewritten::default() })
 }
 
 impl Analysis<'_> {
@@ -59,12 +76,17 @@ impl Analysis<'_> {
         encryption: &Encryption,
         at: usize,
     ) -> Result<Constant, SqlError> {
-        let found = constant(self.lexemes, value).filter(|found| matches!(found.source, Source::Constant(_)));
+        let is_one = |found: &Constant| match found.source {
+            Source::Constant(_) => true,
+            Source::Moment(_) => assigned_moment(found, encryption.kind).is_some(),
+            _ => false,
+        };
+        let found = constant_or_moment(self.lexemes, value).filter(is_one);
         found.map(|found| assigned(&found, encryption)).ok_or_else(|| {
             self.unsupported(
                 at,
                 format!(
-                    "the default of column {} is no constant: the server would compute it, and see it",
+                    "the default of column {} is no constant or moment: the server would compute it, and see it",
                     encryption.label
                 ),
                 "Let the application give the value, or use a constant.",
@@ -100,6 +122,7 @@ impl Analysis<'_> {
         if default.source == Source::Constant(None) {
             return Ok(());
         }
-        self.replace_constant(&default, Form::Sealed(encryption.clone()))
+        let form = kept_form(&default, encryption);
+        self.replace_constant(&default, form)
     }
 }

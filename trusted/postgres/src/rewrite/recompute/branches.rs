@@ -6,7 +6,8 @@ use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Expression, Output, Piece, Source};
 use crate::rewrite::analysis::Analysis;
-use crate::rewrite::constant::{Constant, Written, cast_agrees, constant};
+use crate::rewrite::constant::{Constant, Written, cast_agrees};
+use crate::rewrite::moment::constant_or_moment;
 use crate::rewrite::scope::{Relation, Scope};
 use crate::rewrite::select::{first_token, is_safe};
 use crate::text::Lexemes;
@@ -60,7 +61,7 @@ impl Analysis<'_> {
             let is_copied = if encryption.hides_frequency() {
                 self.keeps_terms(value, &encryption, relation, scope)?
             } else {
-                constant(self.lexemes, value).is_some()
+                constant_or_moment(self.lexemes, value).is_some()
                     || self.default_at(value).is_some()
                     || self.only_chooses(value, &encryption, scope)?
                     || self.reference(value, scope)?.is_some()
@@ -76,7 +77,7 @@ impl Analysis<'_> {
     pub(in crate::rewrite) fn is_choice_of_constants(&self, expression: &Expr, of: &Encryption) -> bool {
         let is_taken = |result: &Expr| {
             let is_of_kind = |found: &Constant| found.written != Written::Number || of.kind.is_number();
-            let found = constant(self.lexemes, result);
+            let found = constant_or_moment(self.lexemes, result);
             found.is_some_and(|found| !found.is_cast_elsewhere() && is_of_kind(&found))
         };
         match expression {
@@ -132,7 +133,7 @@ impl Analysis<'_> {
         self.require_looked_at(operand.as_deref(), conditions)?;
         let mut values = Vec::with_capacity(results.len());
         for result in results {
-            let found = constant(self.lexemes, result);
+            let found = constant_or_moment(self.lexemes, result);
             found.iter().try_for_each(|found| self.check_branch(found, of))?;
             if found.is_some_and(|found| found.source == Source::Constant(None)) {
                 values.push(Expression::Coalesce(Vec::new()));

@@ -7,8 +7,9 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::rewrite::analysis::Analysis;
-use crate::rewrite::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
+use crate::rewrite::constant::{Constant, Written, cast_tokens, in_parentheses};
 use crate::rewrite::expression::argument_of;
+use crate::rewrite::moment::constant_or_moment;
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
 use crate::rewrite::write::assigned;
@@ -260,6 +261,7 @@ impl Analysis<'_> {
             // What has no value is none of any type, and a parameter has that of the column.
             let has_effect = match cast.source {
                 Source::Parameter(_) => ColumnType::parse(name).is_some_and(|kind| kind.modifier() != -1),
+                Source::Moment(_) => true,
                 _ => is_text,
             };
             if !has_effect {
@@ -327,7 +329,7 @@ impl Analysis<'_> {
         kinds: &mut Vec<ColumnType>,
         scope: &Scope<'_>,
     ) -> Result<bool, SqlError> {
-        if let Some(found) = constant(self.lexemes, expression) {
+        if let Some(found) = constant_or_moment(self.lexemes, expression) {
             let kind = match (&found.source, found.written) {
                 _ if found.cast.is_some() => found.cast_kind(),
                 (Source::Constant(Some(digits)), Written::Number) => Some(kind_of_digits(digits)),
@@ -412,7 +414,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<Option<Arc<Encryption>>, SqlError> {
         for value in values {
-            if constant(self.lexemes, value).is_some() {
+            if constant_or_moment(self.lexemes, value).is_some() {
                 continue;
             }
             let found = match choices(value) {
@@ -435,7 +437,7 @@ impl Analysis<'_> {
     ) -> Result<bool, SqlError> {
         let Some((values, _)) = choices(expression) else { return Ok(false) };
         for value in values {
-            let fits = constant(self.lexemes, value).is_some()
+            let fits = constant_or_moment(self.lexemes, value).is_some()
                 || self.only_chooses(value, encryption, scope)?
                 || self
                     .reference(value, scope)?
@@ -511,7 +513,7 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
         for value in values {
-            if let Some(found) = constant(self.lexemes, value) {
+            if let Some(found) = constant_or_moment(self.lexemes, value) {
                 self.require_number(&found, casts, encryption)?;
                 let found = self.cast_in_choice(found, casts)?;
                 let pieces = self.typed_pieces(&assigned(&found, encryption), form.clone())?;
@@ -536,6 +538,7 @@ impl Analysis<'_> {
                     Form::Plain
                     | Form::Presence
                     | Form::Sealed(_)
+                    | Form::Default(_)
                     | Form::SealedArray(_)
                     | Form::EqualTo(_)
                     | Form::EqualityArray(_)

@@ -33,6 +33,46 @@ fn moments_are_computed_by_the_proxy_where_an_encrypted_column_takes_them() {
 }
 
 #[test]
+fn moments_are_chosen_listed_and_copied_like_constants() {
+    check(&[
+        (
+            "SELECT id FROM accounts WHERE opened IN (current_date, date_trunc('week', localtimestamp)::date)",
+            "SELECT id FROM accounts WHERE \"opened$ord\" IN (bound('03', ‹Equal moment date›), bound('03', ‹Equal moment date›))",
+        ),
+        (
+            "UPDATE accounts SET opened = coalesce(opened, now()) WHERE id = 5",
+            "UPDATE accounts SET \"opened\" = coalesce(opened, ‹sealed moment date›), \"opened$ord\" = coalesce(\"opened$ord\", label('03', ‹ord moment date›)) WHERE id = 5",
+        ),
+        (
+            "UPDATE accounts SET opened = CASE WHEN id = 1 THEN current_date ELSE opened END",
+            "UPDATE accounts SET \"opened\" = CASE WHEN id = 1 THEN ‹sealed moment date› ELSE opened END, \"opened$ord\" = CASE WHEN id = 1 THEN label('03', ‹ord moment date›) ELSE \"opened$ord\" END",
+        ),
+        (
+            "INSERT INTO accounts (id, opened) SELECT id + 1, current_date FROM notes",
+            "INSERT INTO accounts (id, \"opened\", \"opened$ord\") SELECT id + 1, ‹sealed moment date›, label('03', ‹ord moment date›) FROM notes",
+        ),
+    ]);
+}
+
+#[test]
+fn a_moment_is_kept_as_a_default_and_old_rows_get_that_of_now() {
+    check(&[
+        (
+            "ALTER TABLE accounts ALTER COLUMN opened SET DEFAULT current_date + 7",
+            "* ALTER TABLE accounts ALTER COLUMN opened SET DEFAULT pg_catalog.decode(‹default moment date›, 'a default that the proxy computes')",
+        ),
+        (
+            "ALTER TABLE accounts ALTER COLUMN balance SET DEFAULT now()",
+            "0A000 35: the default of column accounts.balance is no constant or moment: the server would compute it, and see it",
+        ),
+        (
+            "ALTER TABLE accounts ALTER opened SET DEFAULT clock_timestamp()",
+            "0A000 28: the default of column accounts.opened is no constant or moment: the server would compute it, and see it",
+        ),
+    ]);
+}
+
+#[test]
 fn moments_beside_what_is_not_encrypted_are_the_databases() {
     check(&[
         ("SELECT id FROM accounts WHERE now() > current_date - 1", "unchanged"),
@@ -52,7 +92,7 @@ fn what_the_proxy_does_not_compute_is_refused() {
             "0A000 31: column accounts.opened is encrypted: operator > beside a computed value cannot read it",
         ),
         (
-            "SELECT id FROM accounts WHERE opened > current_timestamp(0)",
+            "SELECT id FROM accounts WHERE opened > current_timestamp(7)",
             "0A000 31: column accounts.opened is encrypted: operator > beside a computed value cannot read it",
         ),
         (
@@ -72,7 +112,7 @@ fn what_the_proxy_does_not_compute_is_refused() {
             "0A000 31: column accounts.owner is encrypted without \"order\": operator > needs it",
         ),
         (
-            "SELECT id FROM accounts WHERE opened > date_trunc('day', now())",
+            "SELECT id FROM accounts WHERE opened > date_trunc('fortnight', now())",
             "0A000 31: column accounts.opened is encrypted: operator > beside a computed value cannot read it",
         ),
         (

@@ -5,10 +5,11 @@ use super::super::reading::{Statement, Stored};
 use super::Requests;
 use crate::error::SqlError;
 use crate::fields::Bind;
-use crate::moment::microseconds;
+use crate::moment::{Began, microseconds};
 use crate::plan::{Form, PhysicalValue, Value};
 use crate::room::UNCOUNTED_BYTES;
 use crate::values::{Argument, Asker, ConnectionKeys, Inputs, compute, stored_terms};
+use std::time::SystemTime;
 
 /// About what a text's name takes, as a value and as it is sent.
 const NAME_BYTES: usize = 112;
@@ -58,7 +59,7 @@ impl Requests<'_> {
             process: Some(self.behind.entered.upstream.process),
             sees_the_past: self.sees_the_past,
             in_utc,
-            began: microseconds(began),
+            began: Began { transaction: microseconds(began), statement: microseconds(SystemTime::now()) },
         }
     }
 

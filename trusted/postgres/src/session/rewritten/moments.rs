@@ -4,6 +4,7 @@ use super::Requests;
 use super::asked_parts::{begins_with, ends_transaction};
 use crate::error::SqlError;
 use crate::plan::{Source, Value};
+use crate::text::behind_comments;
 use crate::values::Asker;
 use std::time::SystemTime;
 
@@ -22,9 +23,11 @@ fn may_change_zone(statement: &str) -> bool {
 
 /// Does a statement end a transaction, so that another may begin at once?
 fn ends(statement: &str) -> bool {
+    let statement = behind_comments(statement);
+    let holds = |word: &str| statement.split_ascii_whitespace().any(|one| one.eq_ignore_ascii_case(word));
     // `ROLLBACK TO` a savepoint does not.
-    let goes_back = || statement.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("to"));
-    ends_transaction(statement) && !goes_back()
+    (ends_transaction(statement) && !holds("to"))
+        || (begins_with(statement, &["prepare"]) && holds("transaction") && !holds("as"))
 }
 
 impl Requests<'_> {
@@ -63,7 +66,15 @@ mod tests {
 
     #[test]
     fn what_ends_a_transaction_or_changes_the_zone_is_known() {
-        for text in ["COMMIT", " commit and chain", "END", "Rollback work", "abort"] {
+        for text in [
+            "COMMIT",
+            " commit and chain",
+            "END",
+            "Rollback work",
+            "abort",
+            "PREPARE TRANSACTION 't'",
+            "-- to end with\n /* a /* nested */ one */ COMMIT",
+        ] {
             assert!(ends(text), "{text}");
         }
         for text in

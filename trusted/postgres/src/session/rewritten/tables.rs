@@ -11,6 +11,7 @@ use crate::replies;
 use crate::rewriting::Rewriting;
 use crate::session::BothWays;
 use crate::session::reading::{Exchange, Reading, Rows};
+use crate::text::behind_comments;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -62,18 +63,19 @@ pub(in crate::session) struct Known {
 
 /// Is a text `SET TRANSACTION` alone? It comes before any query of its transaction, the proxy's own among them, and names no table.
 pub(super) fn sets_transaction(text: &[u8]) -> bool {
-    let text = text.trim_ascii();
-    let text = text.strip_suffix(b";").unwrap_or(text);
-    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let first: Vec<&[u8]> = words.take(2).collect();
-    let [set, transaction] = first[..] else { return false };
-    set.eq_ignore_ascii_case(b"set")
-        && transaction.eq_ignore_ascii_case(b"transaction")
-        && !text.contains(&b';')
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let text = behind_comments(text).trim_end();
+    let text = text.strip_suffix(';').unwrap_or(text);
+    let mut words = text.split_ascii_whitespace();
+    let begins = ["set", "transaction"]
+        .iter()
+        .all(|word| words.next().is_some_and(|next| next.eq_ignore_ascii_case(word)));
+    begins && !text.contains(';')
 }
 
+/// The word that a text begins with, behind comments.
 pub(super) fn first_word(text: &str) -> &str {
-    text.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default()
+    behind_comments(text).split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
 /// Is a text one `LOCK`? It may come before the snapshot of its transaction is taken, which a question would take.
@@ -393,8 +395,19 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_tables_is_known_behind_comments() {
+        for text in ["DO $$ BEGIN END $$", "-- a; b\ndo 1", "/* /* c */ */ DROP SCHEMA s CASCADE"] {
+            assert!(begins_with_a_change(text) && may_change_any(text), "{text}");
+        }
+        for text in ["-- DO 1", "/* DO */ SELECT 1", "done"] {
+            assert!(!begins_with_a_change(text) && !may_change_any(text), "{text}");
+        }
+    }
+
+    #[test]
     fn what_sets_a_transaction_s_level_alone_is_known() {
         assert!(sets_transaction(b" set  TRANSACTION isolation level serializable ; "));
+        assert!(sets_transaction(b"/* of a tool */ SET TRANSACTION READ ONLY"));
         for other in
             ["SET TRANSACTION READ ONLY; SELECT 1", "SET x = 1", "SELECT 1", "", "set transactional = 1"]
         {
