@@ -73,3 +73,4 @@ mod unset;
 mod upserts;
 mod views;
 mod words;
+mod zones;

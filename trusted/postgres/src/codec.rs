@@ -18,6 +18,7 @@ mod numeric;
 mod tests;
 mod text;
 mod truncated;
+mod zone;
 
 pub(crate) use array::{array_members, binary_members};
 pub(crate) use binary::{Said, members_said_by, said_by, type_of};
@@ -27,6 +28,8 @@ pub(crate) use interval::{Interval, days_after, moved};
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 pub(crate) use truncated::{Unit, rounded_moment, truncated};
+pub(crate) use zone::Samples;
+pub(crate) use zone::Zone;
 
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;

@@ -3,7 +3,7 @@
 
 mod kept;
 
-use crate::codec::{Datum, Interval, Unit, days_after, moved, rounded_moment, truncated};
+use crate::codec::{Datum, Interval, Unit, Zone, days_after, moved, rounded_moment, truncated};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use std::time::{Duration, SystemTime};
@@ -41,6 +41,8 @@ enum Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Cast(ColumnType),
+    /// What a clock says at it, to be compared with what clocks said: that is in the order of moments in UTC alone.
+    Compared,
     Plus(Interval),
     PlusDays(i32),
     /// `AT TIME ZONE 'UTC'`.
@@ -75,6 +77,7 @@ impl Moment {
     pub(crate) fn kind(&self) -> ColumnType {
         self.steps.iter().fold(ColumnType::TimestampTz, |kind, step| match step {
             Step::Cast(to) => *to,
+            Step::Compared => ColumnType::Timestamp,
             Step::Plus(_) if kind == ColumnType::Date => ColumnType::Timestamp,
             Step::Plus(_) => kind,
             Step::PlusDays(_) => ColumnType::Date,
@@ -94,6 +97,14 @@ impl Moment {
     pub(crate) fn cast_to(self, kind: ColumnType) -> Option<Self> {
         let is_time = matches!(kind, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
         is_time.then(|| if self.kind() == kind { self } else { self.with(Step::Cast(kind)) })
+    }
+
+    /// It as it is compared with values of another type.
+    pub(crate) fn compared_as(self, kind: ColumnType) -> Option<Self> {
+        match (self.kind(), kind) {
+            (ColumnType::TimestampTz, ColumnType::Timestamp) => Some(self.with(Step::Compared)),
+            _ => self.cast_to(kind),
+        }
     }
 
     pub(crate) fn plus(self, interval: Interval) -> Self {
@@ -123,8 +134,8 @@ impl Moment {
     /// What it is of a transaction and a statement that began then.
     ///
     /// # Errors
-    /// It is beyond its type (22008); it hangs on the session's time zone, which is not UTC.
-    pub(crate) fn value(&self, began: Began, in_utc: bool) -> Result<(Datum, ColumnType), SqlError> {
+    /// It is beyond its type (22008); it hangs on the session's time zone, which is not known.
+    pub(crate) fn value(&self, began: Began, zone: Zone) -> Result<(Datum, ColumnType), SqlError> {
         let start = match self.start {
             Start::Transaction => began.transaction,
             Start::Statement => began.statement,
@@ -132,28 +143,27 @@ impl Moment {
         let mut found = (Datum::Timestamp(start), ColumnType::TimestampTz);
         for step in &self.steps {
             found = match (*step, found) {
-                (Step::Cast(to), (value, kind)) => (value.cast(kind, to, in_utc)?, to),
+                (Step::Cast(to), (value, kind)) => (value.cast(kind, to, zone)?, to),
+                (Step::Compared, (value, kind)) => {
+                    let zone = if zone.is_utc() { zone } else { Zone::Unknown };
+                    (value.cast(kind, ColumnType::Timestamp, zone)?, ColumnType::Timestamp)
+                }
                 (Step::InUtc, (value, _)) => (value, ColumnType::Timestamp),
                 (Step::PlusDays(by), (Datum::Date(day), kind)) => (days_after(day, Some(by.into()))?, kind),
                 (Step::Plus(by), (value, kind)) => {
                     let to = if kind == ColumnType::Date { ColumnType::Timestamp } else { kind };
-                    let Datum::Timestamp(moment) = value.cast(kind, to, in_utc)? else {
-                        return Err(defect());
-                    };
-                    if to == ColumnType::TimestampTz && !in_utc && !by.is_of_clock() {
-                        return Err(unknown_zone());
-                    }
-                    (Datum::Timestamp(moved(moment, by)?), to)
+                    let moment = moment_of(value, kind, to, zone)?;
+                    let is_zoned = to == ColumnType::TimestampTz && !by.is_of_clock();
+                    let found = if is_zoned { moved_in(moment, by, zone)? } else { moved(moment, by)? };
+                    (Datum::Timestamp(found), to)
                 }
                 (Step::Truncated(to), (value, kind)) => {
                     let of = if kind == ColumnType::Date { ColumnType::TimestampTz } else { kind };
-                    let Datum::Timestamp(moment) = value.cast(kind, of, in_utc)? else {
-                        return Err(defect());
-                    };
-                    if of == ColumnType::TimestampTz && !in_utc {
-                        return Err(unknown_zone());
-                    }
-                    (Datum::Timestamp(truncated(moment, to)?), of)
+                    let moment = moment_of(value, kind, of, zone)?;
+                    let is_zoned = of == ColumnType::TimestampTz;
+                    let found =
+                        if is_zoned { truncated_in(moment, to, zone)? } else { truncated(moment, to)? };
+                    (Datum::Timestamp(found), of)
                 }
                 (Step::Rounded(digits), (Datum::Timestamp(moment), kind)) => {
                     (Datum::Timestamp(rounded_moment(moment, digits)), kind)
@@ -162,6 +172,38 @@ impl Moment {
             };
         }
         Ok(found)
+    }
+}
+
+/// A value as one of a type of moments.
+fn moment_of(value: Datum, kind: ColumnType, to: ColumnType, zone: Zone) -> Result<i64, SqlError> {
+    match value.cast(kind, to, zone)? {
+        Datum::Timestamp(moment) => Ok(moment),
+        _ => Err(defect()),
+    }
+}
+
+/// A moment and an interval whose months and days are counted by a zone's clock, as PostgreSQL counts them: one after the other.
+fn moved_in(moment: i64, by: Interval, zone: Zone) -> Result<i64, SqlError> {
+    let [months, days, rest] = by.parts();
+    let mut found = moment;
+    for part in [months, days] {
+        if part != Interval::default() {
+            let clock = moved(zone.clock(found).ok_or_else(unknown_zone)?, part)?;
+            found = zone.moment(clock).ok_or_else(unknown_zone)?;
+        }
+    }
+    moved(found, rest)
+}
+
+/// The first moment of a unit by a zone's clock.
+fn truncated_in(moment: i64, to: Unit, zone: Zone) -> Result<i64, SqlError> {
+    let clock = zone.clock(moment).ok_or_else(unknown_zone)?;
+    let first = truncated(clock, to)?;
+    match to.is_of_days() {
+        true => zone.moment(first).ok_or_else(unknown_zone),
+        // Within an hour the clock is as far ahead as it is at the moment.
+        false => Ok(first + (moment - clock)),
     }
 }
 
@@ -183,10 +225,11 @@ mod tests {
     use super::*;
 
     fn shown(moment: &Moment, in_utc: bool) -> Result<String, &'static str> {
+        let zone = if in_utc { Zone::Utc } else { Zone::Unknown };
         // 2024-03-31 22:15:00.
         let began = microseconds(SystemTime::UNIX_EPOCH + Duration::from_secs(1_711_923_300));
         let began = Began { transaction: began, statement: began + 90_000_000 };
-        let (value, kind) = moment.value(began, in_utc).map_err(|error| error.sqlstate)?;
+        let (value, kind) = moment.value(began, zone).map_err(|error| error.sqlstate)?;
         assert_eq!(kind, moment.kind());
         Ok(value.to_text(kind))
     }

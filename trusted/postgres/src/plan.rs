@@ -6,14 +6,15 @@
 //! ([`Rewritten::extended_text`]) or with the values written in ([`Rewritten::simple_text`]).
 
 mod derived;
+mod form;
 
 use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::moment::Moment;
 use crate::named::Naming;
-use arras_service::words::{Which, WordQuery};
 pub use derived::{Called, Compared, Derived, DerivedExpression, DerivedPart};
+pub use form::{Form, Gap, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +45,29 @@ pub enum Action {
     Program(Box<Program>),
     /// It is not run. A text's statements before it are.
     Refused(SqlError),
+}
+
+impl Action {
+    /// Is one of the statements that go on so?
+    pub(crate) fn any(&self, is_so: impl Fn(&Rewritten) -> bool) -> bool {
+        match self {
+            Self::Unchanged | Self::Refused(_) => false,
+            Self::Rewritten(one) => is_so(one),
+            Self::Program(program) => program.any(is_so),
+        }
+    }
+}
+
+impl Program {
+    /// Is one of the statements so?
+    pub(crate) fn any(&self, is_so: impl Fn(&Rewritten) -> bool) -> bool {
+        match self {
+            Self::Layout(layout) => layout.steps.iter().any(is_so),
+            Self::Recompute(recompute) => is_so(&recompute.read) || is_so(&recompute.write),
+            Self::CopyIn(copy) => is_so(&copy.insert),
+            Self::CopyOut(copy) => is_so(&copy.read),
+        }
+    }
 }
 
 /// A statement in place of the client's.
@@ -103,141 +127,6 @@ pub enum Source {
     Computed(usize),
     /// What hangs on when the transaction began.
     Moment(Moment),
-}
-
-/// As what a value goes to the database.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Form {
-    /// As it came: an unencrypted parameter.
-    Plain,
-    /// True, or NULL if the value is: all that `IS NULL` asks of one.
-    Presence,
-    /// Sealed: `bytea`.
-    Sealed(Arc<Encryption>),
-    /// A moment itself, sealed, as the default that the column has: hexadecimal digits, which no row holds.
-    Default(Arc<Encryption>),
-    /// The equality term: `bytea`.
-    Equality(Arc<Encryption>),
-    /// What equality terms are compared with: that of the value as it is sent, which a stored one may be no more, rounded or cut.
-    EqualTo(Arc<Encryption>),
-    /// The members of an array, each sealed: `bytea[]`.
-    SealedArray(Arc<Encryption>),
-    /// The equality terms of an array's members: `bytea[]`.
-    EqualityArray(Arc<Encryption>),
-    /// The same for what they are compared with: `bytea[]`.
-    EqualToArray(Arc<Encryption>),
-    /// The ciphertexts that an array's members have in the column's order, made where they have none: `bytea[]`.
-    OrderArray(Arc<Encryption>),
-    /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
-    Order(Arc<Encryption>),
-    /// What the database compares the column's terms of order with: `bytea`. Where they are labels, for `arras.mope_bound`.
-    Bound(Arc<Encryption>, Side, Gap),
-    /// The name that the words of the text are entered under: `bytea`, for `arras.text_name`.
-    Text(Arc<Encryption>),
-    /// The same of an array's members: `bytea[]`.
-    TextArray(Arc<Encryption>),
-    /// The names of the texts that a query, which the value is, finds, or does not: `bytea[]`.
-    Found(Arc<Encryption>, WordQuery, Which),
-    /// Whether such a query finds a text without a word: a truth value.
-    FoundEmpty(Arc<Encryption>, WordQuery),
-}
-
-impl Form {
-    /// Is it good at the time when it is made only: a bound among labels that are there, or a key that one row has?
-    #[must_use]
-    pub fn is_of_one_time(&self) -> bool {
-        match self {
-            Self::Bound(encryption, ..) => encryption.labels().is_some(),
-            Self::Order(encryption) | Self::OrderArray(encryption) => encryption.hides_frequency(),
-            Self::Text(_) | Self::TextArray(_) | Self::Found(..) => true,
-            Self::FoundEmpty(..) => false,
-            Self::Plain
-            | Self::Presence
-            | Self::Sealed(_)
-            | Self::Default(_)
-            | Self::Equality(_)
-            | Self::EqualTo(_)
-            | Self::SealedArray(_)
-            | Self::EqualityArray(_)
-            | Self::EqualToArray(_) => false,
-        }
-    }
-
-    /// Is it of an array's members?
-    #[must_use]
-    pub fn is_array(&self) -> bool {
-        match self {
-            Self::SealedArray(_)
-            | Self::EqualityArray(_)
-            | Self::EqualToArray(_)
-            | Self::OrderArray(_)
-            | Self::TextArray(_) => true,
-            Self::Plain
-            | Self::Presence
-            | Self::Sealed(_)
-            | Self::Default(_)
-            | Self::Equality(_)
-            | Self::EqualTo(_)
-            | Self::Order(_)
-            | Self::Text(_)
-            // One text is asked for.
-            | Self::Found(..)
-            | Self::FoundEmpty(..)
-            | Self::Bound(..) => false,
-        }
-    }
-
-    /// The number of PostgreSQL's type that the value is sent as; none for what the client's own is.
-    #[must_use]
-    pub fn oid(&self) -> Option<u32> {
-        match self {
-            Self::Plain => None,
-            Self::Presence | Self::FoundEmpty(..) => Some(16),
-            Self::Default(_) => Some(25),
-            Self::Sealed(_)
-            | Self::Equality(_)
-            | Self::EqualTo(_)
-            | Self::Order(_)
-            | Self::Bound(..)
-            | Self::Text(_) => Some(17),
-            Self::SealedArray(_)
-            | Self::EqualityArray(_)
-            | Self::EqualToArray(_)
-            | Self::OrderArray(_)
-            | Self::TextArray(_)
-            | Self::Found(..) => Some(1001),
-        }
-    }
-}
-
-/// How a column's labels are compared with a value.
-///
-/// Only labels of stored keys can be compared, so a value that is not stored is replaced by its neighbour inside the range
-/// that is asked for: `c >= 5` by the least stored key above 5, `c < 5` by the greatest below it, that one included. What is
-/// stored in the gap between the two meanwhile ([`Gap`]) is missed by a statement that began before; it never matches wrongly.
-/// The operator in the text stays, and NULL compares as ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
-    /// `=`, `<>`
-    Equal,
-}
-
-/// Whether a comparison holds for what is stored in the gap around its constant, between the look-up and the statement: nobody
-/// knows on which side of the constant that is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gap {
-    /// It does not: the rows are missed.
-    Outside,
-    /// It does, as its result is denied: so the rows are missed.
-    Inside,
 }
 
 /// What is known of a client's parameter.

@@ -6,6 +6,7 @@ mod parts;
 mod restored;
 mod unset;
 mod watched;
+mod zones;
 
 use crate::catalog::Catalog;
 use crate::checks::{self, Patience};
@@ -23,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use unset::Unset;
+pub(crate) use zones::Zones;
 
 /// Longest message that is held whole, to be changed, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -63,6 +65,8 @@ pub struct Rewriting {
     /// Of which tables labels could not be set anew, and why.
     unset: Unset,
     freshness: Option<Arc<Freshness>>,
+    /// Time zones whose rules were compared with the server's.
+    pub(crate) zones: Zones,
     /// By which checks of columns are kept that have none.
     checking: Option<Checking>,
 }
@@ -92,6 +96,7 @@ impl Rewriting {
             tables: Changes::default(),
             unset: Unset::default(),
             freshness: None,
+            zones: Zones::default(),
             checking: None,
         }
     }

@@ -29,7 +29,7 @@ use crate::replies::{self, Severity};
 use crate::rewriting::Rewriting;
 use crate::stream::{Incoming, Outgoing, Stream};
 use crate::upstream::Upstream;
-use crate::values::ConnectionId;
+use crate::values::{ConnectionId, Viewer};
 use behind::Behind;
 use held::Held;
 use names::{Names, Undo};
@@ -98,6 +98,10 @@ struct State {
     status: u8,
     /// When the first message of the transaction went to the database, or a value of it was computed.
     began: Option<SystemTime>,
+    /// When the client's message came that is worked on.
+    came: SystemTime,
+    /// The session's time zone is not known until the database waits behind the message of this number.
+    zone_doubted: Option<u64>,
     /// It may have written since it was last told that the database waits outside of a transaction.
     wrote: bool,
     /// Labels that it holds.
@@ -142,9 +146,14 @@ impl State {
         }
     }
 
+    /// What of the session its values hang on as they are opened.
+    fn viewer(&self) -> Viewer {
+        Viewer { id: self.session, zone: self.settings.zone() }
+    }
+
     /// When the transaction began that the next statement is of.
     fn began(&mut self) -> SystemTime {
-        *self.began.get_or_insert_with(SystemTime::now)
+        *self.began.get_or_insert(self.came)
     }
 
     /// The database waits outside of a transaction behind the message of a number: what was changed is changed for all.
@@ -186,6 +195,8 @@ impl BothWays {
             settings,
             status: b'I',
             began: None,
+            came: SystemTime::now(),
+            zone_doubted: None,
             wrote: false,
             held: Held::default(),
             changing_tables: false,

@@ -20,15 +20,15 @@ use crate::error::{SqlError, sqlstate};
 use crate::moment::Began;
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
-pub(crate) use arithmetic::kind_of_digits;
+pub(crate) use arithmetic::{kind_of, kind_of_digits};
 use arras_service::columns::{Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use compared::is_finer;
 use compared::{Standing, compared_key, equality_bytes, equality_members, order_standing};
 pub(crate) use default::{MOMENT, open_default};
-pub(crate) use derived::{check_constant, common_kind, constant_value};
+pub(crate) use derived::{check_constant, common_kind, common_time, constant_value};
 pub(crate) use folding::Folding;
 use given::{given, given_members};
-pub use session_keys::{ConnectionId, ConnectionKeys};
+pub use session_keys::{ConnectionId, ConnectionKeys, Viewer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub(crate) use stored::stored_terms;
@@ -80,14 +80,12 @@ pub struct Inputs<'a> {
 /// What of a session matters to its values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asker {
-    /// What its values for results are sealed to.
-    pub session: ConnectionId,
     /// The database's process.
     pub process: Option<i32>,
     /// May its transactions see the database as it was when they began? Then ciphertexts carry the labels that they have now.
     pub sees_the_past: bool,
-    /// Is its time zone UTC?
-    pub in_utc: bool,
+    /// What its values for results are sealed to, and its time zone.
+    pub viewer: Viewer,
     /// When its transaction and the statement began.
     pub began: Began,
 }
@@ -327,7 +325,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Some(datum) => PhysicalValue::Bytes(make(datum)?),
         })
     };
-    let keys = ConnectionKeys::new(columns, inputs.asker.session);
+    let keys = ConnectionKeys::new(columns, inputs.asker.viewer);
     let term = |encryption: &Encryption, canonical: &[u8]| keys.equality(encryption, canonical);
     match &value.form {
         Form::Plain => Ok(match &value.source {
@@ -471,7 +469,7 @@ impl Output {
         keys: ConnectionKeys<'_>,
     ) -> Result<Option<Vec<u8>>, SqlError> {
         let written = |value: &Datum, kind: ColumnType| {
-            if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
+            if binary { value.to_binary(kind) } else { value.to_text_in(kind, keys.zone()).into_bytes() }
         };
         if let Some(mut folding) = Folding::of(self, raw_is_binary) {
             let found = match raw {

@@ -238,14 +238,26 @@ pub(super) fn moment(text: &str, in_zone: bool) -> Result<i64, NotADate> {
     if MOMENTS.contains(&moment) { Ok(moment) } else { Err(NotADate::Range) }
 }
 
-/// A moment as text; one in a zone is shown in UTC.
-pub(super) fn moment_text(moment: i64, in_zone: bool) -> String {
+/// `+02`, `+05:30`, `-00:00:36`.
+fn offset_text(ahead: i64) -> String {
+    let sign = if ahead < 0 { '-' } else { '+' };
+    let (hours, minutes, seconds) = (ahead.abs() / 3_600, ahead.abs() / 60 % 60, ahead.abs() % 60);
+    match (minutes, seconds) {
+        (0, 0) => format!("{sign}{hours:02}"),
+        (minutes, 0) => format!("{sign}{hours:02}:{minutes:02}"),
+        (minutes, seconds) => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// A moment as text; one with a zone by the clock of one that is so many seconds ahead of UTC.
+pub(super) fn moment_text(moment: i64, ahead: Option<i64>) -> String {
     match moment {
         i64::MAX => return "infinity".into(),
         i64::MIN => return "-infinity".into(),
         _ => {}
     }
-    let (days, of_day) = (moment.div_euclid(DAY_MICROSECONDS), moment.rem_euclid(DAY_MICROSECONDS));
+    let clock = moment.saturating_add(ahead.unwrap_or_default().saturating_mul(1_000_000));
+    let (days, of_day) = (clock.div_euclid(DAY_MICROSECONDS), clock.rem_euclid(DAY_MICROSECONDS));
     let (year, month, day) = day_of(days);
     let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
     let (seconds, fraction) = (of_day / 1_000_000, of_day % 1_000_000);
@@ -255,6 +267,6 @@ pub(super) fn moment_text(moment: i64, in_zone: bool) -> String {
     } else {
         format!(".{fraction:06}").trim_end_matches('0').to_owned()
     };
-    let zone = if in_zone { "+00" } else { "" };
+    let zone = ahead.map(offset_text).unwrap_or_default();
     format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}{fraction}{zone}{era}")
 }

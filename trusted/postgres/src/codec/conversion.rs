@@ -1,7 +1,7 @@
 //! Values of one type as those of another: PostgreSQL's casts.
 
 use super::calendar::MOMENTS;
-use super::{DAY_MICROSECONDS, Datum, Numeric, float};
+use super::{DAY_MICROSECONDS, Datum, Numeric, Zone, float};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 
@@ -86,19 +86,19 @@ impl Datum {
     ///
     /// # Errors
     /// It is beyond the other type, or there is no such cast. One between moments with a zone and without needs the time zone UTC.
-    pub(crate) fn cast(self, from: ColumnType, to: ColumnType, in_utc: bool) -> Result<Self, SqlError> {
-        self.converted(from, to, in_utc)?.cut(to)
+    pub(crate) fn cast(self, from: ColumnType, to: ColumnType, zone: Zone) -> Result<Self, SqlError> {
+        self.converted(from, to, zone)?.cut(to)
     }
 
     /// As it is assigned to a type without digits or a length.
     ///
     /// # Errors
     /// As of [`Self::cast`], which does more.
-    pub(crate) fn assigned(self, from: ColumnType, to: ColumnType, in_utc: bool) -> Result<Self, SqlError> {
+    pub(crate) fn assigned(self, from: ColumnType, to: ColumnType, zone: Zone) -> Result<Self, SqlError> {
         if !is_assigned(from, to) {
             return Err(mismatch(from, to));
         }
-        self.converted(from, to, in_utc)
+        self.converted(from, to, zone)
     }
 
     /// With the digits or the length of its type.
@@ -122,14 +122,16 @@ impl Datum {
     ///
     /// # Errors
     /// As of [`Self::cast`].
-    pub(crate) fn converted(self, from: ColumnType, to: ColumnType, in_utc: bool) -> Result<Self, SqlError> {
+    pub(crate) fn converted(self, from: ColumnType, to: ColumnType, zone: Zone) -> Result<Self, SqlError> {
         if from.plain() == to.plain() {
             return Ok(self);
         }
         Ok(match (self, to) {
-            // PostgreSQL writes it in the session's zone.
-            (_, ColumnType::Text | ColumnType::Varchar(_)) if from == ColumnType::TimestampTz && !in_utc => {
-                return Err(zoned(from, to));
+            (Self::Timestamp(moment), ColumnType::Text | ColumnType::Varchar(_))
+                if from == ColumnType::TimestampTz =>
+            {
+                zone.clock(moment).ok_or_else(|| zoned(from, to))?;
+                Self::Text(Self::Timestamp(moment).to_text_in(from, zone))
             }
             // PostgreSQL writes it anew.
             (_, ColumnType::Text | ColumnType::Varchar(_)) if from == ColumnType::Jsonb => {
@@ -137,27 +139,26 @@ impl Datum {
             }
             (value, ColumnType::Text | ColumnType::Varchar(_)) => Self::Text(value.cast_to_text(from)),
             // What is read from a text is what the text says.
-            (Self::Text(text), to) if from.is_text() => Self::of_type(to, &text)?,
+            (Self::Text(text), to) if from.is_text() => Self::of_type_in(to, &text, zone)?,
             (value @ Self::Text(_), ColumnType::Json | ColumnType::Jsonb) => value,
             (Self::Boolean(value), ColumnType::Integer) => Self::Integer(value.into()),
             (Self::Integer(number), ColumnType::Boolean) if from == ColumnType::Integer => {
                 Self::Boolean(number != 0)
             }
             (Self::Date(days), to @ (ColumnType::Timestamp | ColumnType::TimestampTz)) => {
-                if to == ColumnType::TimestampTz && !in_utc {
-                    return Err(zoned(from, to));
-                }
-                Self::Timestamp(moment_of(days)?)
+                let clock = moment_of(days)?;
+                let moment = if to == ColumnType::TimestampTz { zone.moment(clock) } else { Some(clock) };
+                Self::Timestamp(moment.ok_or_else(|| zoned(from, to))?)
             }
             (Self::Timestamp(moment), to @ ColumnType::Date) => {
-                if from == ColumnType::TimestampTz && !in_utc {
-                    return Err(zoned(from, to));
-                }
-                Self::Date(day_of(moment))
+                let clock = if from == ColumnType::TimestampTz { zone.clock(moment) } else { Some(moment) };
+                Self::Date(day_of(clock.ok_or_else(|| zoned(from, to))?))
             }
-            (value @ Self::Timestamp(_), ColumnType::Timestamp | ColumnType::TimestampTz) if in_utc => value,
-            (Self::Timestamp(_), ColumnType::Timestamp | ColumnType::TimestampTz) => {
-                return Err(zoned(from, to));
+            (Self::Timestamp(moment), ColumnType::Timestamp) => {
+                Self::Timestamp(zone.clock(moment).ok_or_else(|| zoned(from, to))?)
+            }
+            (Self::Timestamp(clock), ColumnType::TimestampTz) => {
+                Self::Timestamp(zone.moment(clock).ok_or_else(|| zoned(from, to))?)
             }
             (value, to) if from.is_number() && to.is_number() => value.number_as(to)?,
             _ => return Err(mismatch(from, to)),
@@ -208,12 +209,7 @@ impl Datum {
     ///
     /// # Errors
     /// The two are not compared.
-    pub(crate) fn compared_as(
-        self,
-        from: ColumnType,
-        to: ColumnType,
-        in_utc: bool,
-    ) -> Result<Self, SqlError> {
+    pub(crate) fn compared_as(self, from: ColumnType, to: ColumnType, zone: Zone) -> Result<Self, SqlError> {
         match (self, to) {
             (value @ Self::Integer(_), to) if to.is_integer() => Ok(value),
             // Beside a double a decimal is the nearest one: the digits that no other double is as near to are the decimal's.
@@ -223,7 +219,7 @@ impl Datum {
             (Self::Real(number), ColumnType::Numeric(_)) => {
                 Self::from_text(ColumnType::Numeric(None), &float::text_64(f64::from(number)))
             }
-            (value, to) => value.converted(from, to, in_utc),
+            (value, to) => value.converted(from, to, zone),
         }
     }
 }
@@ -259,7 +255,7 @@ mod tests {
 
     fn cast(from: &str, text: &str, to: &str) -> Result<String, String> {
         let [from, to] = [from, to].map(|name| ColumnType::parse(name).unwrap());
-        let value = Datum::cast_text(from, text).and_then(|value| value.cast(from, to, true));
+        let value = Datum::cast_text(from, text).and_then(|value| value.cast(from, to, Zone::Utc));
         value.map(|value| value.to_text(to)).map_err(|error| error.sqlstate.to_string())
     }
 
@@ -305,17 +301,21 @@ mod tests {
     fn a_zone_is_needed_only_where_one_is_lost_or_found() {
         let moment = Datum::Timestamp(0);
         let (with, without) = (ColumnType::TimestampTz, ColumnType::Timestamp);
-        assert_eq!(moment.clone().converted(with, without, false).unwrap_err().sqlstate, "42804");
-        assert_eq!(moment.clone().converted(with, without, true).unwrap(), moment);
-        assert_eq!(moment.clone().converted(without, ColumnType::Date, false).unwrap(), Datum::Date(0));
-        assert!(Datum::Date(0).converted(ColumnType::Date, with, false).is_err());
-        assert!(moment.converted(with, ColumnType::Text, false).is_err());
+        assert_eq!(moment.clone().converted(with, without, Zone::Unknown).unwrap_err().sqlstate, "42804");
+        assert_eq!(moment.clone().converted(with, without, Zone::Utc).unwrap(), moment);
+        assert_eq!(
+            moment.clone().converted(without, ColumnType::Date, Zone::Unknown).unwrap(),
+            Datum::Date(0)
+        );
+        assert!(Datum::Date(0).converted(ColumnType::Date, with, Zone::Unknown).is_err());
+        assert!(moment.converted(with, ColumnType::Text, Zone::Unknown).is_err());
     }
 
     #[test]
     fn beside_a_decimal_a_double_is_all_its_digits() {
         let kind = ColumnType::Numeric(Some((6, 2)));
-        let beside = |number: Datum, from| number.compared_as(from, kind, false).unwrap().to_text(kind);
+        let beside =
+            |number: Datum, from| number.compared_as(from, kind, Zone::Unknown).unwrap().to_text(kind);
         assert_eq!(beside(Datum::Double(5.56), ColumnType::DoublePrecision), "5.56");
         assert_eq!(beside(Datum::Real(5.56), ColumnType::Real), "5.559999942779541");
     }

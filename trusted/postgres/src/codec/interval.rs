@@ -102,6 +102,15 @@ impl Interval {
         self.months == 0 && self.days == 0
     }
 
+    /// Its months, its days and the rest, alone.
+    pub(crate) fn parts(self) -> [Self; 3] {
+        [
+            Self { months: self.months, ..Self::default() },
+            Self { days: self.days, ..Self::default() },
+            Self { microseconds: self.microseconds, ..Self::default() },
+        ]
+    }
+
     /// Months, days and microseconds, each from its highest byte.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];

@@ -2,7 +2,7 @@
 
 use super::calendar::{self, NotADate};
 use super::numeric::NotNumeric;
-use super::{Datum, Numeric, float};
+use super::{Datum, Numeric, Zone, float};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::hexadecimal;
@@ -25,6 +25,21 @@ impl Datum {
             _ => false,
         };
         if beyond { Err(out_of_range(&kind.name(), text)) } else { Ok(value) }
+    }
+
+    /// Reads the text of a value that is said to be of a type; a moment that says no offset by the clock of a session's zone.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn of_type_in(kind: ColumnType, text: &str, zone: Zone) -> Result<Self, SqlError> {
+        let value = Self::of_type(kind, text);
+        if kind != ColumnType::TimestampTz || zone == Zone::Unknown {
+            return value;
+        }
+        value.or_else(|error| match Self::of_type(ColumnType::Timestamp, text) {
+            Ok(Self::Timestamp(clock)) => zone.moment(clock).map(Self::Timestamp).ok_or(error),
+            Ok(_) | Err(_) => Err(error),
+        })
     }
 
     /// Reads a value's text.
@@ -111,7 +126,19 @@ impl Datum {
             }
             Self::Boolean(value) => if *value { "t" } else { "f" }.to_owned(),
             Self::Date(days) => calendar::date_text(*days),
-            Self::Timestamp(moment) => calendar::moment_text(*moment, kind == ColumnType::TimestampTz),
+            Self::Timestamp(moment) => {
+                calendar::moment_text(*moment, (kind == ColumnType::TimestampTz).then_some(0))
+            }
+        }
+    }
+
+    /// The same in a session's zone: by its clock where that is known, else by that of UTC.
+    pub(crate) fn to_text_in(&self, kind: ColumnType, zone: Zone) -> String {
+        match self {
+            Self::Timestamp(moment) if kind == ColumnType::TimestampTz => {
+                calendar::moment_text(*moment, Some(zone.ahead(*moment).unwrap_or_default()))
+            }
+            value => value.to_text(kind),
         }
     }
 }

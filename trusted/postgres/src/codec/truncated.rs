@@ -37,6 +37,11 @@ impl Unit {
         UNITS.iter().find(|(_, known)| name.eq_ignore_ascii_case(known)).map(|(unit, _)| *unit)
     }
 
+    /// Is it a day or longer? Then its first moment hangs on what the clock said by then.
+    pub(crate) fn is_of_days(self) -> bool {
+        !matches!(self, Self::Second | Self::Minute | Self::Hour)
+    }
+
     /// The number that it is kept by.
     pub(crate) fn number(self) -> u8 {
         UNITS.iter().zip(0..).find(|((unit, _), _)| *unit == self).map_or(0, |(_, number)| number)

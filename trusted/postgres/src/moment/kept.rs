@@ -25,6 +25,8 @@ impl Moment {
                     bytes.extend(by.to_be_bytes());
                 }
                 Step::InUtc => bytes.push(3),
+                // Nothing is compared with a default.
+                Step::Compared => bytes.extend([0, 1]),
                 Step::Truncated(to) => bytes.extend([4, to.number()]),
                 Step::Rounded(digits) => bytes.extend([5, digits]),
             }

@@ -2,7 +2,7 @@
 
 use super::folded::folded;
 use super::moment::assigned_moment;
-use crate::codec::Datum;
+use crate::codec::{Datum, Zone};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::Source;
@@ -63,10 +63,10 @@ impl Constant {
     ) -> Result<String, SqlError> {
         let value = match self.kind() {
             None => Datum::of_type(parameter, text)?,
-            Some(kind) => Datum::cast_text(kind, text)?.assigned(kind, parameter, false)?,
+            Some(kind) => Datum::cast_text(kind, text)?.assigned(kind, parameter, Zone::Unknown)?,
         };
         let (value, kind) = match cast {
-            Some(cast) => (value.cast(parameter, cast, false)?, cast),
+            Some(cast) => (value.cast(parameter, cast, Zone::Unknown)?, cast),
             None => (value, parameter),
         };
         Ok(value.cast_to_text(kind))
@@ -93,7 +93,7 @@ impl Constant {
         }
         let cast = match self.kind().map(|from| (from, Datum::cast_text(from, text))) {
             None => Datum::cast_text(to, text),
-            Some((from, Ok(value))) => value.cast(from, to, false),
+            Some((from, Ok(value))) => value.cast(from, to, Zone::Unknown),
             // What it is cast to first says so where it is read.
             Some((_, Err(_))) => return Some(self),
         };

@@ -7,7 +7,7 @@
 use super::analysis::Analysis;
 use super::constant::{Constant, cast_tokens, constant, in_parentheses};
 use super::insert::{Columns, items};
-use super::moment::constant_or_moment;
+use super::moment::{beside_times, constant_or_moment};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::{Term, stored_name, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
@@ -16,6 +16,7 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source};
 use crate::text::fold;
+use crate::values::common_time;
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
     TableFactor, Values,
@@ -319,15 +320,17 @@ impl Analysis<'_> {
 
     fn seal_rows(&mut self, values: &Values, listed: &Listed<'_>, columns: &Columns) -> Result<(), SqlError> {
         let scope = Scope::new(None);
+        let times: Vec<_> = (0..listed.names.len()).map(|place| self.time_among(values, place)).collect();
         for row in &values.rows {
             if row.content.len() != listed.names.len() {
                 let at = self.lexemes.position_of(row.opening_token.0.span).unwrap_or(0);
                 let message = "VALUES lists must all be the same length";
                 return Err(self.at(SqlError::new(sqlstate::SYNTAX_ERROR, message), at));
             }
-            for ((value, target), casts) in row.content.iter().zip(&listed.targets).zip(&listed.casts) {
+            let into = listed.targets.iter().zip(&listed.casts).zip(&times);
+            for (value, ((target, casts), time)) in row.content.iter().zip(into) {
                 if let (Some(found), Some(encryption)) = (constant_or_moment(self.lexemes, value), target) {
-                    self.seal_cell(found, encryption, casts)?;
+                    self.seal_cell(beside_times(found, *time, encryption), encryption, casts)?;
                     continue;
                 }
                 self.stored_value(value, target.as_ref(), &scope)?;
@@ -341,6 +344,13 @@ impl Analysis<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The type of the days and moments that a list has in a column, if it has some.
+    fn time_among(&self, values: &Values, place: usize) -> Option<ColumnType> {
+        let cells = values.rows.iter().filter_map(|row| row.content.get(place));
+        let found = cells.filter_map(|cell| constant_or_moment(self.lexemes, cell)?.cast_kind());
+        common_time(&found.collect::<Vec<_>>())
     }
 
     fn seal_cell(

@@ -15,13 +15,13 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Rewritten, hexadecimal};
 use crate::text::{fold, quoted};
-use default::{kept_form, later_default, term_form, terms_without_default};
+use default::{kept_form, later_default, named_twice, term_form, terms_without_default};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
     CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, ReferentialAction,
 };
 use sqlparser::tokenizer::Token;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub(super) type DeclaredColumns = BTreeMap<String, Arc<Encryption>>;
 pub(super) struct Beside {
     pub(super) before: Vec<Rewritten>,
     pub(super) after: Vec<Rewritten>,
+    /// Columns of which an `ALTER TABLE` says several things.
+    twice: BTreeSet<String>,
 }
 
 /// What a column's options ask of it.
@@ -408,7 +410,7 @@ impl Analysis<'_> {
         };
         self.watch_relation(&relation_of([], &declared));
         let text = self.with_schema(&alter.name);
-        let mut beside = Beside::default();
+        let mut beside = Beside { twice: named_twice(&alter.operations), ..Beside::default() };
         for operation in &alter.operations {
             self.alter(operation, &declared, &text, &mut beside)?;
         }
@@ -456,6 +458,7 @@ impl Analysis<'_> {
         self.beside_column(table, &name, &encryption, unique, beside);
         self.check_column(table, &name, &encryption, ((!if_not_exists).then_some(true), &mut *beside));
         if let Some(default) = default {
+            self.check_later_default(&default, &encryption, beside.twice.contains(&name))?;
             beside.after.extend(terms_without_default(table, &name, &encryption));
             // That of a column which is there stays.
             if !self.catalog.has(encryption.id) {
@@ -537,7 +540,7 @@ impl Analysis<'_> {
 /// A relation of columns that may be encrypted, for what is watched.
 fn relation_of<'c>(columns: impl IntoIterator<Item = &'c Ident>, declared: &DeclaredColumns) -> Relation {
     let named = columns.into_iter().map(|column| fold(&column.value, column.quote_style.is_some()));
-    let names: std::collections::BTreeSet<String> = named.chain(declared.keys().cloned()).collect();
+    let names: BTreeSet<String> = named.chain(declared.keys().cloned()).collect();
     let column = |name: String| RelationColumn {
         encryption: declared.get(&name).cloned(),
         name,

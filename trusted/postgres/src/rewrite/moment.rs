@@ -3,11 +3,13 @@
 
 use super::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
 use super::expression::argument_of;
+use crate::catalog::Encryption;
 use crate::codec::{Interval, Unit};
 use crate::column_type::ColumnType;
 use crate::moment::Moment;
 use crate::plan::Source;
 use crate::text::Lexemes;
+use crate::values::common_time;
 use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Function, FunctionArguments, Value};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -31,10 +33,28 @@ pub(super) fn assigned_moment(value: &Constant, kind: ColumnType) -> Option<Cons
     Some(of_moment(moment.clone().cast_to(kind)?, value.tokens.clone()))
 }
 
+/// A moment as it is compared with a column's type.
+pub(super) fn compared_moment(value: &Constant, kind: ColumnType) -> Option<Constant> {
+    let Source::Moment(moment) = &value.source else { return None };
+    Some(of_moment(moment.clone().compared_as(kind)?, value.tokens.clone()))
+}
+
 /// A moment that some tokens say.
 pub(super) fn of_moment(moment: Moment, tokens: Range<usize>) -> Constant {
     let cast = Some(moment.kind().name());
     Constant { tokens, source: Source::Moment(moment), written: Written::Any, cast }
+}
+
+/// A constant among days and moments that one is chosen of, or that are listed: where these are of another type than the column, one
+/// that says none is of theirs first.
+pub(super) fn beside_times(found: Constant, among: Option<ColumnType>, encryption: &Encryption) -> Constant {
+    let is_open = found.cast.is_none() && found.written == Written::Any;
+    let has_value = matches!(found.source, Source::Constant(Some(_)) | Source::Parameter(_));
+    let other = among.filter(|kind| common_time(&[*kind]).is_some() && *kind != encryption.kind.plain());
+    match other.filter(|_| is_open && has_value) {
+        Some(kind) => found.clone().cast_to(kind.name()).unwrap_or(found),
+        None => found,
+    }
 }
 
 fn moment(lexemes: &Lexemes, expression: &Expr) -> Option<(Moment, Range<usize>)> {
@@ -93,6 +113,7 @@ fn called(lexemes: &Lexemes, function: &Function) -> Option<(Moment, Range<usize
         ("localtimestamp", None | Some([_])) => now.cast_to(ColumnType::Timestamp)?,
         ("current_date", None) => now.cast_to(ColumnType::Date)?,
         ("date_trunc", Some([unit, of])) => return truncated(lexemes, at, unit, of),
+        ("timezone", Some([zone, of])) => return in_zone(lexemes, at, zone, of),
         _ => return None,
     };
     match given.as_deref() {
@@ -108,14 +129,31 @@ fn called(lexemes: &Lexemes, function: &Function) -> Option<(Moment, Range<usize
     }
 }
 
-/// `date_trunc('month', now())`; the name is at a token.
-fn truncated(lexemes: &Lexemes, at: usize, unit: &Expr, of: &Expr) -> Option<(Moment, Range<usize>)> {
-    let (unit, unit_at) = string(lexemes, unit)?;
-    let (moment, tokens) = moment(lexemes, of)?;
-    let is_behind = unit_at == at + 2
+/// A string and a moment that the function whose name is at a token is called with.
+fn string_and_moment<'e>(
+    lexemes: &Lexemes,
+    at: usize,
+    first: &'e Expr,
+    second: &Expr,
+) -> Option<(&'e str, Moment, Range<usize>)> {
+    let (text, text_at) = string(lexemes, first)?;
+    let (moment, tokens) = moment(lexemes, second)?;
+    let is_behind = text_at == at + 2
         && tokens.start == at + 4
         && matches!(lexemes.token(tokens.end), Some(Token::RParen));
-    is_behind.then_some((moment.truncated(Unit::parse(unit)?), at..tokens.end + 1))
+    is_behind.then_some((text, moment, at..tokens.end + 1))
+}
+
+/// `date_trunc('month', now())`.
+fn truncated(lexemes: &Lexemes, at: usize, unit: &Expr, of: &Expr) -> Option<(Moment, Range<usize>)> {
+    let (unit, moment, tokens) = string_and_moment(lexemes, at, unit, of)?;
+    Some((moment.truncated(Unit::parse(unit)?), tokens))
+}
+
+/// `timezone('utc', now())`: `AT TIME ZONE`.
+fn in_zone(lexemes: &Lexemes, at: usize, zone: &Expr, of: &Expr) -> Option<(Moment, Range<usize>)> {
+    let (zone, moment, tokens) = string_and_moment(lexemes, at, zone, of)?;
+    zone.eq_ignore_ascii_case("utc").then_some((moment.in_utc()?, tokens))
 }
 
 /// A moment and an interval, or a day and a number of days.
@@ -137,7 +175,9 @@ fn moved(
         None => (moment(lexemes, right)?, left),
     };
     let (found, tokens) = first;
-    let (found, other) = match interval(lexemes, second) {
+    // Beside a moment and `+` a text is an interval; beside a day it may be a number of them.
+    let is_open = !is_minus && found.kind() != ColumnType::Date;
+    let (found, other) = match interval(lexemes, second).or_else(|| open_interval(lexemes, second, is_open)) {
         Some((by, other)) => (found.plus(if is_minus { by.negated()? } else { by }), other),
         None => {
             let number = constant(lexemes, second)?;
@@ -150,6 +190,12 @@ fn moved(
     let (one, two) = if tokens.start < other.start { (tokens, other) } else { (other, tokens) };
     // The operator alone stands between them.
     (two.start == one.end + 1).then_some((found, one.start..two.end))
+}
+
+/// An interval that says nothing of its type.
+fn open_interval(lexemes: &Lexemes, expression: &Expr, is_one: bool) -> Option<(Interval, Range<usize>)> {
+    let (text, at) = string(lexemes, expression).filter(|_| is_one)?;
+    Some((Interval::read(text)?, at..at + 1))
 }
 
 /// An interval that is written down: `interval '1 day'`, `'1 day'::interval`, `interval '1' day`.

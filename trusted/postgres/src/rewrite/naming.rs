@@ -403,23 +403,10 @@ impl Analysis<'_> {
         declared: Option<ColumnType>,
     ) -> Result<Piece, SqlError> {
         let at = self.lexemes.bytes(tokens.start).start;
-        let encryption = match &value.form {
-            Form::Plain => return Ok(Piece::Text(self.source(tokens).to_owned())),
-            Form::Presence => return Ok(self.presence_of(tokens, at)),
-            Form::Sealed(encryption)
-            | Form::Default(encryption)
-            | Form::Equality(encryption)
-            | Form::EqualTo(encryption)
-            | Form::SealedArray(encryption)
-            | Form::EqualityArray(encryption)
-            | Form::EqualToArray(encryption)
-            | Form::OrderArray(encryption)
-            | Form::Order(encryption)
-            | Form::Text(encryption)
-            | Form::TextArray(encryption)
-            | Form::Found(encryption, ..)
-            | Form::FoundEmpty(encryption, _)
-            | Form::Bound(encryption, ..) => encryption.clone(),
+        let encryption = match (&value.form, value.form.encryption()) {
+            (Form::Presence, _) => return Ok(self.presence_of(tokens, at)),
+            (_, Some(encryption)) => Arc::clone(encryption),
+            (_, None) => return Ok(Piece::Text(self.source(tokens).to_owned())),
         };
         statement::require_shallow(self.lexemes)?;
         let Some(found) = self.constant_of(tokens) else {

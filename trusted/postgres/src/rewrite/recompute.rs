@@ -16,6 +16,7 @@ use crate::plan::{
     Verb,
 };
 use crate::text::{name_of, quoted};
+use crate::values::{common_time, kind_of};
 use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -59,6 +60,18 @@ impl Computed {
         let comma = || Piece::Text(", ".into());
         self.read.iter().flat_map(|(text, _)| text.iter().cloned().chain([comma()])).collect()
     }
+}
+
+/// Is what says no type among these read as PostgreSQL reads it: not beside days or moments of another type than the column's?
+fn are_of_one_time(parts: &[Expression], column: ColumnType) -> bool {
+    let other = |part: &Expression| {
+        let kind = kind_of(part);
+        common_time(&[kind]).is_some() && kind != column.plain()
+    };
+    let is_open = |part: &Expression| {
+        matches!(part, Expression::Constant(_, _, None) | Expression::Parameter(_, _, None))
+    };
+    !(parts.iter().any(other) && parts.iter().any(is_open))
 }
 
 impl Analysis<'_> {
@@ -192,7 +205,7 @@ impl Analysis<'_> {
                         part => part,
                     });
                 }
-                Ok(Some(Expression::Coalesce(parts)))
+                Ok(are_of_one_time(&parts, of.kind).then_some(Expression::Coalesce(parts)))
             }
             _ => self.computable_choice(expression, of, scope),
         }

@@ -245,7 +245,7 @@ pub(super) fn require_shallow(lexemes: &Lexemes) -> Result<(), SqlError> {
 /// A statement about a table's columns, with those beside it.
 fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlError> {
     let action = finish(analysis, &[])?;
-    let Beside { before, after } = beside;
+    let Beside { before, after, .. } = beside;
     match action {
         Action::Rewritten(rewritten)
             if !before.is_empty() || !after.is_empty() || !rewritten.values.is_empty() =>

@@ -2,7 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, cast_agrees};
-use super::moment::assigned_moment;
+use super::moment::{assigned_moment, compared_moment};
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, TEXT_SUFFIX};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -206,13 +206,16 @@ impl Analysis<'_> {
 
     /// The pieces of a constant as a value of a column in a form; the constant may be one.
     pub(super) fn value_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
-        let encryption = encryption_of(&form);
+        let encryption = form.encryption().cloned();
         // Beside moments a day is its first, in the session's zone.
+        let compares = matches!(form, Form::Bound(..) | Form::EqualTo(_));
         let of_moments = encryption.as_ref().filter(|of| of.kind != ColumnType::Date);
-        let moment = of_moments.and_then(|of| assigned_moment(constant, of.kind));
+        let moment = of_moments.and_then(|of| match compares {
+            true => compared_moment(constant, of.kind),
+            false => assigned_moment(constant, of.kind),
+        });
         let constant = moment.as_ref().unwrap_or(constant);
         if let Some(encryption) = &encryption {
-            let compares = matches!(form, Form::Bound(..) | Form::EqualTo(_));
             let sent_as = sent_as(constant, &form).filter(|_| compares);
             if !sent_as.is_some_and(|sent| is_finer(sent, encryption.kind)) {
                 self.check_constant(constant, encryption)?;
@@ -258,7 +261,7 @@ impl Analysis<'_> {
 
     /// A constant that a column is compared with becomes a value of it.
     pub(super) fn replace_compared(&mut self, constant: &Constant, form: Form) -> Result<(), SqlError> {
-        if let Some(encryption) = encryption_of(&form) {
+        if let Some(encryption) = form.encryption().cloned() {
             self.check_compared(constant, &encryption)?;
             self.type_compared(constant, &encryption);
         }
@@ -364,7 +367,7 @@ fn takes_integers(kind: ColumnType) -> bool {
 /// The type that a constant is cast to, or that its digits have beside a column that is compared with it, if that has values between
 /// the column's.
 pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
-    let encryption = &encryption_of(form)?;
+    let encryption = form.encryption()?;
     if constant.cast.is_some() {
         return constant.cast_kind();
     }
@@ -373,24 +376,4 @@ pub(super) fn sent_as(constant: &Constant, form: &Form) -> Option<ColumnType> {
     let kind = ColumnType::Numeric(None);
     let compares = matches!(form, Form::Bound(..) | Form::EqualTo(_));
     (compares && is_decimal && is_finer(kind, encryption.kind)).then_some(kind)
-}
-
-fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
-    match form {
-        Form::Plain | Form::Presence => None,
-        Form::Sealed(encryption)
-        | Form::Default(encryption)
-        | Form::Equality(encryption)
-        | Form::EqualTo(encryption)
-        | Form::SealedArray(encryption)
-        | Form::EqualityArray(encryption)
-        | Form::EqualToArray(encryption)
-        | Form::OrderArray(encryption)
-        | Form::Order(encryption)
-        | Form::Text(encryption)
-        | Form::TextArray(encryption)
-        | Form::Found(encryption, ..)
-        | Form::FoundEmpty(encryption, _)
-        | Form::Bound(encryption, ..) => Some(encryption.clone()),
-    }
 }

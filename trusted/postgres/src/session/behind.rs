@@ -3,7 +3,7 @@
 use super::Surroundings;
 use crate::cancel::Entered;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Action, Planned, Program, Rewritten};
+use crate::plan::{Planned, Rewritten};
 
 /// What a session is connected to.
 #[derive(Clone, Copy)]
@@ -50,14 +50,5 @@ fn needs_order(planned: &Planned) -> bool {
     let rewritten = |rewritten: &Rewritten| {
         !rewritten.held().is_empty() || crate::is_named_in(&rewritten.extended_text())
     };
-    match &planned.action {
-        Action::Unchanged | Action::Refused(_) => false,
-        Action::Rewritten(one) => rewritten(one),
-        Action::Program(program) => match &**program {
-            Program::Layout(layout) => layout.steps.iter().any(rewritten),
-            Program::Recompute(recompute) => rewritten(&recompute.read) || rewritten(&recompute.write),
-            Program::CopyIn(copy) => rewritten(&copy.insert),
-            Program::CopyOut(copy) => rewritten(&copy.read),
-        },
-    }
+    planned.action.any(rewritten)
 }

@@ -71,10 +71,13 @@ impl State {
 
     /// The database waits behind the message of a number.
     pub(super) fn waits_behind(&mut self, number: u64, rewriting: &Rewriting) {
+        // It has said which zone the session is in.
+        let _ = self.zone_doubted.take_if(|doubted| *doubted <= number);
         if self.status == b'I' {
             // What is on its way begins one now.
             self.began = (!self.pipeline.is_empty()).then(SystemTime::now);
             self.names.transaction_ended(number);
+            self.settings.transaction_ended();
             self.changes_end(number, rewriting);
         }
     }

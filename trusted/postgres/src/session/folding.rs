@@ -10,7 +10,7 @@ use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::room::Share;
 use crate::session::physical::format_of;
-use crate::values::{ConnectionId, ConnectionKeys, Folding};
+use crate::values::{ConnectionKeys, Folding, Viewer};
 
 /// Bytes before the first column: the message's head and the number of columns.
 const HEAD: usize = 7;
@@ -38,7 +38,7 @@ enum Column {
 /// A `DataRow` that is read as it comes.
 pub(super) struct FoldedRow {
     form: RowForm,
-    session: ConnectionId,
+    viewer: Viewer,
     /// Bytes of the message that have not come.
     left: usize,
     head: Vec<u8>,
@@ -53,10 +53,10 @@ pub(super) struct FoldedRow {
 
 impl FoldedRow {
     /// A row of so many bytes, of which nothing has been read.
-    pub(super) fn new(form: RowForm, session: ConnectionId, total: usize) -> Self {
+    pub(super) fn new(form: RowForm, viewer: Viewer, total: usize) -> Self {
         let column = Column::Length(Vec::new());
         let (head, shown, shares) = (Vec::new(), Vec::new(), Vec::new());
-        Self { form, session, left: total, head, columns: 0, column, shown, done: 0, counted: 0, shares }
+        Self { form, viewer, left: total, head, columns: 0, column, shown, done: 0, counted: 0, shares }
     }
 
     /// The room that it has had the longest.
@@ -99,7 +99,7 @@ impl FoldedRow {
 
     /// Reads what has come of a column; what is left.
     fn part<'r>(&mut self, rest: &'r [u8], rewriting: &Rewriting) -> Result<&'r [u8], SqlError> {
-        let keys = ConnectionKeys::new(&*rewriting.columns, self.session);
+        let keys = ConnectionKeys::new(&*rewriting.columns, self.viewer);
         match &mut self.column {
             Column::Length(length) => {
                 let (taken, behind) = rest.split_at((4 - length.len()).min(rest.len()));
@@ -170,7 +170,7 @@ impl FoldedRow {
         match output(&self.form.outputs, self.done, self.columns) {
             Output::Plain | Output::PlainRest => put_value(&mut self.shown, value),
             sealed => {
-                let keys = ConnectionKeys::new(&*rewriting.columns, self.session);
+                let keys = ConnectionKeys::new(&*rewriting.columns, self.viewer);
                 let opened = sealed.open(value, binary, binary, keys)?;
                 // What is computed may be longer than what it is computed of.
                 self.count(self.shown.len() + opened.as_ref().map_or(0, |opened| opened.len()), rewriting)?;
@@ -188,7 +188,7 @@ impl FoldedRow {
             return Ok(());
         };
         let written = |(value, kind): (Datum, ColumnType)| {
-            if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
+            if binary { value.to_binary(kind) } else { value.to_text_in(kind, self.viewer.zone).into_bytes() }
         };
         let value = folding.end()?.map(written);
         self.count(self.shown.len() + value.as_ref().map_or(0, Vec::len), rewriting)?;

@@ -219,7 +219,9 @@ fn scan(
             let form =
                 state.pipeline.first().filter(|_| long).and_then(|entry| entry.note.reading.folded_rows());
             return Ok(match form {
-                Some(form) => (read, Next::Folded(Box::new(FoldedRow::new(form, state.session, head.total)))),
+                Some(form) => {
+                    (read, Next::Folded(Box::new(FoldedRow::new(form, state.viewer(), head.total))))
+                }
                 None => (read, Next::More(head.total)),
             });
         };
@@ -240,7 +242,7 @@ fn shown(
     state: &mut State,
     (out, shares): (&mut Vec<u8>, &mut Vec<Share>),
 ) -> Result<(), SqlError> {
-    let session = state.session;
+    let viewer = state.viewer();
     let Some(entry) = state.pipeline.first() else {
         out.extend_from_slice(frame);
         return Ok(());
@@ -250,7 +252,7 @@ fn shown(
         exchange.take_room(rewriting, frame.len());
     }
     let shown = if kind == b'E' { shown_error(frame, rewriting.schema(), stored_by(reading)) } else { None };
-    let keys = ConnectionKeys::new(&*rewriting.columns, session);
+    let keys = ConnectionKeys::new(&*rewriting.columns, viewer);
     let mut opening = Opening { keys, room: &rewriting.replies, shares };
     let number = entry.note.number;
     let naming = if kind == b'C' { reading.naming().cloned() } else { None };
@@ -312,7 +314,10 @@ fn reply(
 ) -> Result<(), SqlError> {
     match kind {
         b'E' => state.fatal |= super::answers::is_fatal(frame),
-        b'S' => state.settings.read(frame),
+        b'S' => {
+            state.settings.read(frame);
+            state.settings.look_up_zone(&rewriting.zones);
+        }
         b'C' => state.tagged(frame),
         b'Z' => state.ready(frame, rewriting),
         _ => {}

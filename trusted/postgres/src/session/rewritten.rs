@@ -13,6 +13,7 @@ mod questions;
 mod refused;
 mod tables;
 mod targets;
+mod zones;
 
 use super::kept::{Kept, Several};
 use super::late_rows::LateRows;
@@ -80,8 +81,8 @@ pub(super) struct Requests<'a> {
     names_in_sql: bool,
     /// What it has sent that changes tables.
     changes: tables::Changes,
-    /// A statement before this one in its text may have given the session another time zone.
-    zone_in_doubt: bool,
+    /// What it has sent that may give the session another time zone.
+    zone_changes: moments::ZoneChanges,
     /// What its statements mean that may be parts of declared tables.
     meant: asked_parts::Meant,
     questions: questions::Questions,
@@ -116,7 +117,7 @@ pub(super) async fn pass(
         number: 0,
         names_in_sql: false,
         changes: tables::Changes::default(),
-        zone_in_doubt: false,
+        zone_changes: moments::ZoneChanges::default(),
         meant: asked_parts::Meant::default(),
         questions: questions::Questions::default(),
         passed_over: refused::PassedOver::default(),
@@ -284,7 +285,8 @@ impl Requests<'_> {
         if self.copying.is_some() && self.row_message(kind, body).await? {
             return Ok(());
         }
-        (self.rows, self.zone_in_doubt) = (self.rows.before(kind), false);
+        self.rows = self.rows.before(kind);
+        self.came(kind);
         if self.rows.drops(kind) || self.passed_over.has(kind) {
             return Ok(());
         }
@@ -346,8 +348,8 @@ impl Requests<'_> {
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
         let (text, planned) = match self.plan(text, false).await {
             Ok(None) => {
+                self.note_turns(text);
                 self.plain(Asked::Query, message);
-                self.note_end(text);
                 return Ok(());
             }
             Ok(Some(planned)) => planned,
@@ -410,7 +412,7 @@ impl Requests<'_> {
         stored: &mut Vec<(Vec<u8>, String)>,
     ) -> Result<Vec<(String, Part)>, SqlError> {
         require_no_parameters(text, &one)?;
-        self.note_statement(text.get(one.span.clone()).unwrap_or_default());
+        self.note_turns(text.get(one.span.clone()).unwrap_or_default().as_bytes());
         let rewritten = match one.action {
             Action::Unchanged => {
                 let same = text.get(one.span).unwrap_or_default().to_owned();
@@ -441,7 +443,7 @@ impl Requests<'_> {
     }
 
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
-        self.note_end(asked.text);
+        self.note_prepared_turns(asked.text, !asked.name.is_empty());
         let planned = self.plan(asked.text, !asked.name.is_empty()).await;
         let kept = self.keep_meant(asked.name);
         let planned = kept.and(planned);

@@ -1,21 +1,29 @@
 //! What of a session's settings statements are read by.
 
+use crate::codec::Zone;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::plan::{Action, DerivedPart, Output, Outputs, Program};
+use crate::rewriting::Zones;
+use chrono_tz::Tz;
 
 /// The settings that say how a statement's text is to be read.
 #[derive(Debug)]
 pub(super) struct Settings {
     utf8: bool,
     standard_strings: bool,
-    utc: bool,
     iso: bool,
+    /// The time zone that the session is said to be in, if its rules are known here.
+    rules: Option<Tz>,
+    /// It was set in the transaction under way, which may set it back.
+    was_set: bool,
+    /// The same, as far as the server's rules were found to agree.
+    zone: Zone,
 }
 
 /// Does a result show a day or a moment that the proxy opens?
-fn shows_dates(outputs: &Outputs) -> bool {
+pub(super) fn shows_dates(outputs: &Outputs) -> bool {
     let Outputs::Columns(list) = outputs else { return false };
     let dates = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
     let is_date = |kind: ColumnType| dates.contains(&kind);
@@ -48,7 +56,14 @@ fn action_shows_dates(action: &Action) -> bool {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { utf8: true, standard_strings: true, utc: false, iso: true }
+        Self {
+            utf8: true,
+            standard_strings: true,
+            iso: true,
+            rules: None,
+            was_set: false,
+            zone: Zone::Unknown,
+        }
     }
 }
 
@@ -74,15 +89,41 @@ impl Settings {
             b"DateStyle" => self.iso = value.starts_with(b"ISO"),
             b"TimeZone" => {
                 let known: [&[u8]; 6] = [b"UTC", b"Etc/UTC", b"GMT", b"Etc/GMT", b"Zulu", b"Etc/UCT"];
-                self.utc = known.iter().any(|name| value.eq_ignore_ascii_case(name));
+                let is_utc = known.iter().any(|name| value.eq_ignore_ascii_case(name));
+                let name = std::str::from_utf8(value).ok().filter(|_| !is_utc);
+                self.rules = name.and_then(|name| name.parse().ok());
+                self.zone = if is_utc { Zone::Utc } else { Zone::Unknown };
+                self.was_set = true;
             }
             _ => {}
         }
     }
 
-    /// Is a moment of the session's time zone the same without one?
-    pub(super) fn is_utc(&self) -> bool {
-        self.utc
+    /// The session's time zone.
+    pub(super) fn zone(&self) -> Zone {
+        self.zone
+    }
+
+    /// Was the time zone set in the transaction under way?
+    pub(super) fn set_zone(&self) -> bool {
+        self.was_set
+    }
+
+    /// No transaction is under way.
+    pub(super) fn transaction_ended(&mut self) {
+        self.was_set = false;
+    }
+
+    /// Looks whether the server's rules of the session's zone were compared with the proxy's; the zone if they were not.
+    pub(super) fn look_up_zone(&mut self, zones: &Zones) -> Option<Tz> {
+        let rules = self.rules.filter(|_| self.zone == Zone::Unknown)?;
+        match zones.get(rules) {
+            Some(zone) => {
+                self.zone = zone;
+                None
+            }
+            None => Some(rules),
+        }
     }
 
     /// That days and moments are shown as the session asks for them: the proxy writes ISO 8601.

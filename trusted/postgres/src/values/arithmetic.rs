@@ -22,7 +22,8 @@ impl Computation {
     pub fn evaluate(&self, inputs: Inputs<'_>) -> Result<Option<String>, SqlError> {
         let Some(value) = evaluate(&self.expression, &self.column, inputs)? else { return Ok(None) };
         let kind = self.column.kind;
-        let value = value.datum.converted(value.kind, kind, inputs.asker.in_utc)?.storable(&self.column)?;
+        let value =
+            value.datum.converted(value.kind, kind, inputs.asker.viewer.zone)?.storable(&self.column)?;
         Ok(Some(value.to_text(kind)))
     }
 }
@@ -53,7 +54,7 @@ fn evaluate(
         }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
         Expression::Moment(moment) => {
-            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.in_utc)?;
+            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.viewer.zone)?;
             Ok(Some(Typed { datum, kind }))
         }
         Expression::Arithmetic(operator, left, right) => {
@@ -78,11 +79,11 @@ fn evaluate(
         }
         Expression::Cast(inner, to) => {
             let Some(Typed { datum, kind }) = evaluate(inner, column, inputs)? else { return Ok(None) };
-            Ok(Some(Typed { datum: datum.cast(kind, *to, inputs.asker.in_utc)?, kind: *to }))
+            Ok(Some(Typed { datum: datum.cast(kind, *to, inputs.asker.viewer.zone)?, kind: *to }))
         }
         Expression::Assigned(inner, of) => {
             let Some(Typed { datum, kind }) = evaluate(inner, of, inputs)? else { return Ok(None) };
-            let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?.storable(of)?;
+            let datum = datum.converted(kind, of.kind, inputs.asker.viewer.zone)?.storable(of)?;
             Ok(Some(Typed { datum, kind: of.kind }))
         }
         Expression::Upserted { is_there, new, kept } => {
@@ -128,7 +129,7 @@ fn beside(given: Given, of: &Encryption, inputs: Inputs<'_>) -> Result<Typed, Sq
     if kind == of.kind || (kind.is_number() && of.kind.is_number()) {
         return Ok(Typed { datum, kind });
     }
-    let datum = datum.converted(kind, of.kind, inputs.asker.in_utc)?;
+    let datum = datum.converted(kind, of.kind, inputs.asker.viewer.zone)?;
     Ok(Typed { datum, kind: of.kind })
 }
 
@@ -147,7 +148,7 @@ fn common(one: ColumnType, other: ColumnType) -> ColumnType {
 }
 
 /// The type that an expression has whatever its value.
-fn kind_of(expression: &Expression) -> ColumnType {
+pub(crate) fn kind_of(expression: &Expression) -> ColumnType {
     match expression {
         Expression::Read(_, of) => of.kind,
         Expression::Parameter(_, of, cast) | Expression::Constant(_, of, cast) => {

@@ -4,7 +4,7 @@
 use super::Inputs;
 use super::given::{Given, read, read_members};
 use crate::catalog::Encryption;
-use crate::codec::{DAY_MICROSECONDS, Datum, Numeric};
+use crate::codec::{DAY_MICROSECONDS, Datum, Numeric, Zone};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Side, Value};
@@ -170,10 +170,11 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
 }
 
 fn compared(Given { datum, kind }: Given, column: ColumnType, inputs: Inputs<'_>) -> Result<Datum, SqlError> {
-    let in_utc = inputs.asker.in_utc;
-    // Elsewhere a day begins at another moment of each zone.
-    let is_known = kind != ColumnType::TimestampTz || in_utc;
-    if is_known && is_finer(kind, column) { Ok(datum) } else { datum.compared_as(kind, column, in_utc) }
+    let zone = inputs.asker.viewer.zone;
+    // Elsewhere a day begins at another moment of each zone, and what clocks say is not in the order of what they mean.
+    let is_known = kind != ColumnType::TimestampTz || zone.is_utc();
+    let zone = if is_known { zone } else { Zone::Unknown };
+    if is_known && is_finer(kind, column) { Ok(datum) } else { datum.compared_as(kind, column, zone) }
 }
 
 fn standing(datum: Datum, kind: ColumnType) -> Result<Standing<Datum>, SqlError> {

@@ -1,7 +1,7 @@
 //! Defaults of encrypted columns, as PostgreSQL keeps them: a constant is a sealed value; a moment is sealed, too, in an expression that
 //! fails where the server computes it, as a row that is inserted past the proxy would hold what no row is to hold.
 
-use super::{ConnectionId, ConnectionKeys, defect};
+use super::{ConnectionKeys, Viewer, defect};
 use crate::catalog::{Constant, Encryption};
 use crate::codec::Datum;
 use crate::column_type::ColumnType;
@@ -34,7 +34,7 @@ pub(crate) fn open_default(
     columns: &dyn Columns,
 ) -> Option<Constant> {
     // It is stored, and no session's.
-    let keys = ConnectionKeys::new(columns, ConnectionId::default());
+    let keys = ConnectionKeys::new(columns, Viewer::default());
     let shown = default.strip_prefix("pg_catalog.").unwrap_or(default);
     if let Some(digits) = shown.strip_prefix(SHOWN[0]).and_then(|rest| rest.strip_suffix(SHOWN[1])) {
         let Datum::Bytes(sealed) = Datum::from_text(ColumnType::Bytea, &format!("\\x{digits}")).ok()? else {

@@ -4,7 +4,7 @@ use super::arithmetic::{
     Typed, combine, digits, double, kind_of_arithmetic, kind_of_digits, negated, numeric,
 };
 use crate::catalog::{Encryption, Origin};
-use crate::codec::{Datum, Numeric, days_after, within};
+use crate::codec::{Datum, Numeric, Zone, days_after, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Called, Compared, Derived, DerivedExpression, DerivedPart};
@@ -56,7 +56,7 @@ fn truth(value: bool) -> Typed {
 }
 
 fn cast(value: Typed, to: ColumnType) -> Result<Typed, SqlError> {
-    Ok(Typed { datum: value.datum.cast(value.kind, to, false)?, kind: to })
+    Ok(Typed { datum: value.datum.cast(value.kind, to, Zone::Unknown)?, kind: to })
 }
 
 impl Computing<'_> {
@@ -331,6 +331,13 @@ pub(crate) fn common_kind(kinds: &[ColumnType]) -> Option<ColumnType> {
     let widest = kinds.iter().map(|kind| Some((rank(*kind)?, kind.plain())));
     let widest = widest.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(rank, _)| *rank);
     widest.map(|(_, kind)| kind)
+}
+
+/// The type that days and moments of several types have in common; none if there are others among them.
+pub(crate) fn common_time(kinds: &[ColumnType]) -> Option<ColumnType> {
+    const WIDER: [ColumnType; 3] = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
+    let places = kinds.iter().map(|kind| WIDER.iter().position(|one| one == kind));
+    WIDER.get(places.collect::<Option<Vec<_>>>()?.into_iter().max()?).copied()
 }
 
 /// Does the proxy cast one type to another as PostgreSQL does, in every session?

@@ -3,7 +3,7 @@
 
 use super::{Argument, Inputs, argument, defect};
 use crate::catalog::Encryption;
-use crate::codec::{Datum, Said, array_members, binary_members, members_said_by, said_by};
+use crate::codec::{Datum, Said, Zone, array_members, binary_members, members_said_by, said_by};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Source, Value};
@@ -22,7 +22,7 @@ struct Reading {
     /// What they are cast to.
     cast: Option<ColumnType>,
     kind: ColumnType,
-    in_utc: bool,
+    zone: Zone,
 }
 
 impl Reading {
@@ -43,13 +43,9 @@ impl Reading {
         }
     }
 
-    /// In the zone of the session, if that is UTC, where none is said.
+    /// In the zone of the session where none is said.
     fn of_type(self, kind: ColumnType, text: &str) -> Result<Datum, SqlError> {
-        let value = Datum::of_type(kind, text);
-        if kind == ColumnType::TimestampTz && self.in_utc {
-            return value.or_else(|error| Datum::of_type(ColumnType::Timestamp, text).map_err(|_| error));
-        }
-        value
+        Datum::of_type_in(kind, text, self.zone)
     }
 
     fn of_bytes(self, bytes: &[u8], binary: bool) -> Result<Given, SqlError> {
@@ -73,7 +69,7 @@ impl Reading {
 
     fn cast(self, datum: Datum, kind: ColumnType) -> Result<Given, SqlError> {
         Ok(match self.cast {
-            Some(cast) => Given { datum: datum.cast(kind, cast, self.in_utc)?, kind: cast },
+            Some(cast) => Given { datum: datum.cast(kind, cast, self.zone)?, kind: cast },
             None => Given { datum, kind },
         })
     }
@@ -87,7 +83,7 @@ pub(super) fn read(
     inputs: Inputs<'_>,
 ) -> Result<Option<Given>, SqlError> {
     let kind = encryption.kind;
-    let reading = |said| Reading { said, cast, kind, in_utc: inputs.asker.in_utc };
+    let reading = |said| Reading { said, cast, kind, zone: inputs.asker.viewer.zone };
     let own = |text: &Option<String>| {
         let read = |text| match kind {
             ColumnType::TimestampTz => reading(Said::Open).of_type(kind, text),
@@ -111,7 +107,7 @@ pub(super) fn read(
             own(inputs.computed.get(*position).ok_or_else(|| defect("a value was not computed"))?)
         }
         Source::Moment(moment) => {
-            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.in_utc)?;
+            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.viewer.zone)?;
             Ok(Some(Given { datum, kind }))
         }
         Source::Constants(_) => Err(defect("an array stands where one value does")),
@@ -125,7 +121,7 @@ pub(super) fn read_members(
     inputs: Inputs<'_>,
 ) -> Result<Option<Vec<Option<Given>>>, SqlError> {
     let (cast, kind) = (value.sent_as, encryption.kind);
-    let reading = |said| Reading { said, cast, kind, in_utc: inputs.asker.in_utc };
+    let reading = |said| Reading { said, cast, kind, zone: inputs.asker.viewer.zone };
     let texts = |list: &[Option<String>], said: Said| {
         let one = |text: &Option<String>| text.as_deref().map(|text| reading(said).of_text(text)).transpose();
         list.iter().map(one).collect::<Result<Vec<_>, _>>()
@@ -190,9 +186,9 @@ fn stored(
     encryption: &Encryption,
     inputs: Inputs<'_>,
 ) -> Result<Datum, SqlError> {
-    let in_utc = inputs.asker.in_utc;
+    let zone = inputs.asker.viewer.zone;
     match cast {
-        Some(_) => datum.converted(kind, encryption.kind, in_utc),
-        None => datum.assigned(kind, encryption.kind, in_utc),
+        Some(_) => datum.converted(kind, encryption.kind, zone),
+        None => datum.assigned(kind, encryption.kind, zone),
     }
 }

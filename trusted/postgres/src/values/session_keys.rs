@@ -1,6 +1,7 @@
 //! The keys of columns as one session uses them: what its statements give for their own results is sealed to it and to them.
 
 use crate::catalog::{Encryption, Origin, StatementDigest};
+use crate::codec::Zone;
 use crate::error::{SqlError, sqlstate};
 use arras_service::ServiceError;
 use arras_service::columns::{ColumnKeys, Columns};
@@ -32,18 +33,32 @@ impl ConnectionId {
     }
 }
 
+/// What of a session its values hang on as they are opened: what they are sealed to, and how they are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Viewer {
+    /// What its values for results are sealed to.
+    pub id: ConnectionId,
+    /// Its time zone.
+    pub(crate) zone: Zone,
+}
+
 /// The keys of columns, and the session whose statements use them.
 #[derive(Clone, Copy)]
 pub struct ConnectionKeys<'a> {
     columns: &'a dyn Columns,
-    session: ConnectionId,
+    session: Viewer,
 }
 
 impl<'a> ConnectionKeys<'a> {
     /// The keys as a session uses them.
     #[must_use]
-    pub fn new(columns: &'a dyn Columns, session: ConnectionId) -> Self {
+    pub fn new(columns: &'a dyn Columns, session: Viewer) -> Self {
         Self { columns, session }
+    }
+
+    /// The session's time zone.
+    pub(super) fn zone(&self) -> Zone {
+        self.session.zone
     }
 
     /// The keys of the column of an id; `of` is the one that messages name.
@@ -65,7 +80,7 @@ impl<'a> ConnectionKeys<'a> {
         Ok(match of.origin {
             Origin::Stored => keys.seal(canonical),
             Origin::Given(statement) | Origin::Chosen(statement) => {
-                keys.seal_for(&self.session.context(statement), canonical)
+                keys.seal_for(&self.session.id.context(statement), canonical)
             }
         })
     }
@@ -87,7 +102,7 @@ impl<'a> ConnectionKeys<'a> {
         sealed: &[u8],
     ) -> Result<Result<Vec<u8>, ServiceError>, SqlError> {
         let keys = self.keys(of.id, of)?;
-        let given = |statement| keys.open_for(&self.session.context(statement), sealed);
+        let given = |statement| keys.open_for(&self.session.id.context(statement), sealed);
         Ok(match of.origin {
             Origin::Stored => keys.open(sealed),
             Origin::Given(statement) => given(statement),

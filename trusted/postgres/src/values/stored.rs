@@ -30,7 +30,9 @@ pub(crate) fn stored_terms(
         let goes_on = match (&sealed.form, &value.form, physical) {
             (Form::Sealed(_), Form::Equality(encryption), PhysicalValue::Bytes(term)) => {
                 match given(value, encryption, inputs) {
-                    Ok(Some(datum)) => keep(term, datum.to_text(encryption.kind)),
+                    Ok(Some(datum)) => {
+                        keep(term, datum.to_text_in(encryption.kind, inputs.asker.viewer.zone))
+                    }
                     Ok(None) | Err(_) => true,
                 }
             }
@@ -38,7 +40,9 @@ pub(crate) fn stored_terms(
                 let list = given_members(value, encryption, inputs).ok().flatten().unwrap_or_default();
                 let mut pairs = terms.iter().zip(list);
                 pairs.all(|(term, datum)| match (term, datum) {
-                    (Some(term), Some(datum)) => keep(term, datum.to_text(encryption.kind)),
+                    (Some(term), Some(datum)) => {
+                        keep(term, datum.to_text_in(encryption.kind, inputs.asker.viewer.zone))
+                    }
                     (None, _) | (_, None) => true,
                 })
             }

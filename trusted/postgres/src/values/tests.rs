@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use super::{Argument, Asker, ConnectionId, ConnectionKeys, Inputs, compute};
+use super::{Argument, Asker, ConnectionId, ConnectionKeys, Inputs, Viewer, compute};
 use crate::column_type::ColumnType;
 use crate::plan::{Action, Fold, Output, Outputs, PhysicalValue};
 use crate::rewrite::tests::catalog;
@@ -224,7 +224,7 @@ fn results_are_opened_in_the_format_that_is_asked_for() {
     let catalog = catalog();
     let balance = catalog.schema().column("public", "accounts", "balance").unwrap().clone();
     let columns = BareColumns::default();
-    let keys = ConnectionKeys::new(&columns, ConnectionId::default());
+    let keys = ConnectionKeys::new(&columns, Viewer::default());
     let sealed = |number: i64| [&balance.id[..], &number.to_be_bytes()].concat();
     let output = Output::Sealed(balance.clone());
     let text = format!("\\x{}", crate::plan::hexadecimal(&sealed(-7)));
@@ -250,11 +250,15 @@ fn results_are_opened_in_the_format_that_is_asked_for() {
     assert_eq!(sum.shown().unwrap().oid, ColumnType::BigInt.oid());
 }
 
+fn viewer() -> Viewer {
+    Viewer { id: ConnectionId::draw(), ..Viewer::default() }
+}
+
 #[test]
 fn what_a_statement_gives_for_its_results_is_bound_to_it_and_to_its_session() {
     let columns = BareColumns::default();
-    let session = ConnectionId::draw();
-    let asker = Asker { session, ..Asker::default() };
+    let session = viewer();
+    let asker = Asker { viewer: session, ..Asker::default() };
     let of = |statement: &str| {
         let planned = crate::plan(statement, &catalog()).unwrap();
         let Action::Rewritten(rewritten) = &planned[0].action else { panic!("{planned:?}") };
@@ -281,7 +285,7 @@ fn what_a_statement_gives_for_its_results_is_bound_to_it_and_to_its_session() {
     for text in texts {
         let (given, output) = of(text);
         assert_eq!(opened(&given, &output, session), Ok("7".into()), "{text}");
-        assert_eq!(opened(&given, &output, ConnectionId::draw()), corrupted, "another session: {text}");
+        assert_eq!(opened(&given, &output, viewer()), corrupted, "another session: {text}");
         for other in texts.into_iter().filter(|other| *other != text) {
             assert_eq!(opened(&given, &of(other).1, session), corrupted, "{other} gets what is {text}'s");
         }
@@ -293,7 +297,7 @@ fn what_a_statement_gives_for_its_results_is_bound_to_it_and_to_its_session() {
     // What is stored is the column's for good.
     let (stored, _) = of("UPDATE accounts SET balance = coalesce(balance, 7) RETURNING coalesce(balance, 9)");
     let Outputs::Columns(outputs) = outputs_of("SELECT balance FROM accounts") else { panic!() };
-    assert_eq!(opened(&stored, &outputs[0], ConnectionId::draw()), Ok("7".into()));
+    assert_eq!(opened(&stored, &outputs[0], viewer()), Ok("7".into()));
 }
 
 fn outputs_of(statement: &str) -> Outputs {

@@ -9,8 +9,9 @@ use crate::rewrite::constant::Constant;
 use crate::rewrite::moment::{assigned_moment, constant_or_moment};
 use crate::rewrite::term::{Term, form_pieces};
 use crate::rewrite::write::assigned;
-use crate::text::quoted;
-use sqlparser::ast::{Expr, Ident};
+use crate::text::{fold, quoted};
+use sqlparser::ast::{AlterTableOperation, Expr, Ident};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A value of a column as one of its terms.
@@ -56,7 +57,40 @@ pub(super) fn later_default(
     Some(Rewritten { pieces, values: vec![value], ..Rewritten::default() })
 }
 
+/// Columns of which an `ALTER TABLE` says several things.
+pub(super) fn named_twice(operations: &[AlterTableOperation]) -> BTreeSet<String> {
+    let names = operations.iter().flat_map(|operation| match operation {
+        AlterTableOperation::AddColumn { column_def, .. } => vec![&column_def.name],
+        AlterTableOperation::AlterColumn { column_name, .. } => vec![column_name],
+        AlterTableOperation::DropColumn { column_names, .. } => column_names.iter().collect(),
+        _ => Vec::new(),
+    });
+    let mut seen = BTreeSet::new();
+    let names = names.map(|name| fold(&name.value, name.quote_style.is_some()));
+    names.filter(|name| !seen.insert(name.clone())).collect()
+}
+
 impl Analysis<'_> {
+    /// That a new column may get a moment as its default once the rest of the statement is done: nothing else there is about it.
+    pub(super) fn check_later_default(
+        &self,
+        default: &Constant,
+        encryption: &Encryption,
+        is_named_twice: bool,
+    ) -> Result<(), SqlError> {
+        match default.source {
+            Source::Moment(_) if is_named_twice => Err(self.unsupported(
+                0,
+                format!(
+                    "an ALTER TABLE adds column {} with a moment as its default, and says more of it",
+                    encryption.label
+                ),
+                "Say it in statements of their own.",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// `DEFAULT` and a constant as a value of a column in a form.
     pub(super) fn default_clause(
         &mut self,

@@ -136,7 +136,7 @@ impl Analysis<'_> {
             return Ok(Beside::default());
         };
         self.edits.insert(self.lexemes.bytes(on).start, format!("{} ", quoted(&made)));
-        Ok(Beside { before: Vec::new(), after: vec![named_as_of_columns(index, &made)] })
+        Ok(Beside { before: Vec::new(), after: vec![named_as_of_columns(index, &made)], ..Beside::default() })
     }
 
     /// `USING gin (to_tsvector('english', c))`: rows are found by names, in an index that sorts. False if a part is none of words.

@@ -7,12 +7,14 @@ use crate::named::{Named, Naming, Prepared, cached_plan};
 use crate::plan::{Action, Layout, Program, Rewritten};
 use crate::text::{Lexemes, quoted, statements};
 
-/// Are the columns that a statement takes by their places where they were, without a doubt?
+/// Are the columns that a statement takes by their places where they were, without a doubt, and the defaults that it stores the same?
 pub(super) fn stands(prepared: &Prepared, catalog: &Catalog) -> bool {
-    let taken = &prepared.rewritten.layouts;
-    taken
-        .iter()
-        .all(|taken| taken.stands_in(catalog) && (taken.is_shown || !catalog.is_doubted(&taken.table.name)))
+    let (taken, mut defaults) = (&prepared.rewritten.layouts, prepared.rewritten.defaults.iter());
+    let stand = defaults.all(|(column, default)| catalog.default_of(*column) == default.as_ref());
+    stand
+        && taken.iter().all(|taken| {
+            taken.stands_in(catalog) && (taken.is_shown || !catalog.is_doubted(&taken.table.name))
+        })
 }
 
 /// Prepares a statement again, and executes it.

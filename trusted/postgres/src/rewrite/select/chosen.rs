@@ -9,12 +9,12 @@ use crate::plan::{Form, Piece, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, Written, cast_tokens, in_parentheses};
 use crate::rewrite::expression::argument_of;
-use crate::rewrite::moment::constant_or_moment;
+use crate::rewrite::moment::{beside_times, constant_or_moment};
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
 use crate::rewrite::write::assigned;
 use crate::text::name_of;
-use crate::values::{common_kind, kind_of_digits};
+use crate::values::{common_kind, common_time, kind_of_digits};
 use sqlparser::ast::{CastKind, Expr, FunctionArguments};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// What may stand before parentheses in a condition and says the same each time within a statement: words of SQL, types with a
 /// length, and functions of PostgreSQL that are not volatile.
-const STEADY: [&str; 102] = [
+const STEADY: [&str; 103] = [
     "all",
     "and",
     "any",
@@ -115,6 +115,7 @@ const STEADY: [&str; 102] = [
     "split_part",
     "sqrt",
     "starts_with",
+    "statement_timestamp",
     "strpos",
     "substr",
     "substring",
@@ -303,7 +304,9 @@ impl Analysis<'_> {
         let mut kinds = Vec::new();
         let is_open = self.kinds_of_choice(expression, &mut kinds, scope)?;
         let encryption = encryption.chosen_in(self.text);
-        let Some(kind) = common_kind(&kinds) else { return Ok(Arc::new(encryption)) };
+        let Some(kind) = common_kind(&kinds).or_else(|| common_time(&kinds)) else {
+            return Ok(Arc::new(encryption));
+        };
         let kind = if is_open { kind.plain() } else { kind };
         // What is sealed of one is read as the other.
         let is_alike =
@@ -380,7 +383,7 @@ impl Analysis<'_> {
             let at = super::first_token(self.lexemes, choice);
             return Err(self.at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), at));
         }
-        Ok(common_kind(&kinds).map(ColumnType::plain))
+        Ok(common_kind(&kinds).or_else(|| common_time(&kinds)).map(ColumnType::plain))
     }
 
     /// That a value of a choice among numbers is one where its text would be stored: PostgreSQL reads it as a number first.
@@ -515,6 +518,7 @@ impl Analysis<'_> {
         for value in values {
             if let Some(found) = constant_or_moment(self.lexemes, value) {
                 self.require_number(&found, casts, encryption)?;
+                let found = beside_times(found, casts.1, encryption);
                 let found = self.cast_in_choice(found, casts)?;
                 let pieces = self.typed_pieces(&assigned(&found, encryption), form.clone())?;
                 let bytes = self.bytes(&found.tokens);

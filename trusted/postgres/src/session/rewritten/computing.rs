@@ -3,13 +3,13 @@
 use super::super::physical::{self, format_of};
 use super::super::reading::{Statement, Stored};
 use super::Requests;
+use crate::codec::Zone;
 use crate::error::SqlError;
 use crate::fields::Bind;
 use crate::moment::{Began, microseconds};
 use crate::plan::{Form, PhysicalValue, Value};
 use crate::room::UNCOUNTED_BYTES;
-use crate::values::{Argument, Asker, ConnectionKeys, Inputs, compute, stored_terms};
-use std::time::SystemTime;
+use crate::values::{Argument, Asker, ConnectionKeys, Inputs, Viewer, compute, stored_terms};
 
 /// About what a text's name takes, as a value and as it is sent.
 const NAME_BYTES: usize = 112;
@@ -45,21 +45,26 @@ impl Requests<'_> {
 
     /// The keys, as the session uses them.
     pub(in crate::session) fn keys(&self) -> ConnectionKeys<'_> {
-        ConnectionKeys::new(&*self.rewriting.columns, self.shared.state().session)
+        ConnectionKeys::new(&*self.rewriting.columns, self.shared.state().viewer())
     }
 
     /// What of the session matters to its values.
     pub(in crate::session) fn orders(&self) -> Asker {
-        let (in_utc, session, began) = {
+        let (viewer, began) = {
             let mut state = self.shared.state();
-            (state.settings.is_utc() && !self.zone_in_doubt, state.session, state.began())
+            let transaction = microseconds(state.began());
+            let began = Began { transaction, statement: microseconds(state.came) };
+            let known = state.viewer();
+            // What it is when what was sent is done comes later.
+            let in_doubt = self.zone_changes.are_sent || state.zone_doubted.is_some();
+            let zone = if in_doubt { Zone::Unknown } else { known.zone };
+            (Viewer { zone, ..known }, began)
         };
         Asker {
-            session,
+            viewer,
             process: Some(self.behind.entered.upstream.process),
             sees_the_past: self.sees_the_past,
-            in_utc,
-            began: Began { transaction: microseconds(began), statement: microseconds(SystemTime::now()) },
+            began,
         }
     }
 

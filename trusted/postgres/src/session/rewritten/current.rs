@@ -4,6 +4,7 @@
 use super::super::programs;
 use super::super::reading::{Reading, Statement};
 use super::Requests;
+use super::zones::prepared_may_need_zone;
 use crate::catalog::Taken;
 use crate::error::SqlError;
 use crate::named::cached_plan;
@@ -34,6 +35,7 @@ impl Requests<'_> {
             let program = statement.program.as_deref();
             state.settings.require_dates_of(program, &statement.rewritten.outputs)?;
         }
+        self.learn_zone(|| prepared_may_need_zone(&statement)).await?;
         let of_read = statement.program.iter().flat_map(|_| &statement.rewritten.layouts);
         let layouts: Vec<&Taken> = of_read.chain(&stored(&statement).layouts).collect();
         if !layouts.is_empty() {
@@ -51,21 +53,20 @@ impl Requests<'_> {
                 return self.planned_again(name, &statement).await;
             }
         }
-        self.require_defaults(&statement).await?;
+        if !self.has_defaults(&statement).await? {
+            return self.planned_again(name, &statement).await;
+        }
         Ok(Some(statement))
     }
 
-    /// That the defaults which a statement stores are those of today.
-    async fn require_defaults(&mut self, statement: &Statement) -> Result<(), SqlError> {
-        let stored = stored(statement).defaults.clone();
+    /// Are the defaults which a statement stores those of today?
+    async fn has_defaults(&mut self, statement: &Statement) -> Result<bool, SqlError> {
+        let stored = &stored(statement).defaults;
         if stored.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let catalog = self.catalog().await?;
-        if stored.iter().all(|(column, default)| catalog.default_of(*column).cloned() == *default) {
-            return Ok(());
-        }
-        Err(cached_plan("A default of the statement's table was changed since it was prepared."))
+        Ok(stored.iter().all(|(column, default)| catalog.default_of(*column) == default.as_ref()))
     }
 
     /// Prepares a statement of the protocol again, with parameters of the types that they had.
@@ -76,7 +77,9 @@ impl Requests<'_> {
     ) -> Result<Option<Arc<Statement>>, SqlError> {
         let is_of_protocol = self.shared.state().names.statement(name).is_some();
         if !is_of_protocol {
-            return Err(cached_plan("Columns of the statement's table were changed since PREPARE."));
+            return Err(cached_plan(
+                "Columns of the statement's table, or their defaults, were changed since PREPARE.",
+            ));
         }
         let types = statement.known_types();
         let text = statement.texts.client.clone();

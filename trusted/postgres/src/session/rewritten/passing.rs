@@ -30,7 +30,8 @@ impl Requests<'_> {
         let is_looked_at = self.copying.is_some()
             || self.room.is_some()
             || self.rows != LateRows::Pass
-            || self.passed_over.is_begun();
+            || self.passed_over.is_begun()
+            || self.zone_changes.may_be_prepared();
         if is_looked_at || there.len() < HEAD_BYTES {
             return 0;
         }

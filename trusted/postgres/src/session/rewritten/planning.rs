@@ -1,6 +1,7 @@
 //! What becomes of a text.
 
 use super::super::kept::may_be_closed_by;
+use super::zones::planned_may_need_zone;
 use super::{Requests, tables};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
@@ -115,6 +116,7 @@ impl Requests<'_> {
         // What is left waits for the database, and others' statements must not wait for that.
         drop(room);
         self.require_dates(&mut planned);
+        self.learn_zone(|| planned_may_need_zone(&planned)).await?;
         self.note_changes(text, &planned, &catalog);
         self.note_prepares(&planned);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());

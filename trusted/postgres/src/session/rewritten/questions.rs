@@ -19,6 +19,8 @@ pub(super) enum Question {
     /// and of the table. By the names whatever schema they are in, as the catalogue knows parts; and as the session has them now,
     /// where its transaction sees the past.
     Parts,
+    /// The session's time zone, and the seconds that it is ahead of UTC at the moments `$1`, in seconds from 1970.
+    Zone,
 }
 
 impl Question {
@@ -27,6 +29,7 @@ impl Question {
         match self {
             Self::Views => b"arras asks of views",
             Self::Parts => b"arras asks of parts",
+            Self::Zone => b"arras asks of the time zone",
         }
     }
 
@@ -57,6 +60,11 @@ impl Question {
                  JOIN pg_catalog.pg_class w ON w.oid = a.whole JOIN pg_catalog.pg_namespace m ON m.oid = w.relnamespace \
                  LEFT JOIN pg_catalog.pg_class c ON c.oid = a.part LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
             }
+            Self::Zone => {
+                "SELECT pg_catalog.current_setting('TimeZone'), pg_catalog.string_agg(\
+                 (EXTRACT(timezone FROM pg_catalog.to_timestamp(a.t)))::pg_catalog.int4::pg_catalog.text, ',' ORDER BY a.n) \
+                 FROM ROWS FROM (pg_catalog.unnest((SELECT $1::pg_catalog.text[])::pg_catalog.int8[])) WITH ORDINALITY AS a (t, n)"
+            }
         }
     }
 }
@@ -66,6 +74,7 @@ impl Question {
 pub(super) struct Questions {
     views: bool,
     parts: bool,
+    zone: bool,
 }
 
 impl Questions {
@@ -73,6 +82,7 @@ impl Questions {
         match question {
             Question::Views => &mut self.views,
             Question::Parts => &mut self.parts,
+            Question::Zone => &mut self.zone,
         }
     }
 }
