@@ -129,3 +129,69 @@ async fn a_column_that_is_added_with_a_moment_gives_old_rows_that_of_the_stateme
     assert_eq!(answered(&encrypted, schema).await.map(drop), Ok(()));
     assert_eq!(answered(&encrypted, create).await, Err("0A000".into()));
 }
+
+#[tokio::test]
+async fn what_one_statement_says_of_a_column_it_adds_with_a_moment_is_all_or_refused() {
+    let (_server, _proxy, [plain, encrypted]) = both(SCHEMA, CREATE).await;
+    let add = "ALTER TABLE notes ADD COLUMN later timestamptz DEFAULT now()";
+    for client in [&plain, &encrypted] {
+        client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+        client.batch_execute(add).await.unwrap();
+    }
+    for refused in [
+        "ALTER TABLE notes DROP COLUMN later, ADD COLUMN later timestamptz DEFAULT now()",
+        "ALTER TABLE notes ADD COLUMN IF NOT EXISTS later timestamptz DEFAULT now(), ALTER COLUMN later SET DEFAULT now() - interval '5 years'",
+    ] {
+        assert_eq!(answered(&encrypted, refused).await, Err("0A000".into()), "{refused}");
+    }
+    for client in [&plain, &encrypted] {
+        client.batch_execute("ALTER TABLE notes DROP COLUMN later").await.unwrap();
+        client
+            .batch_execute(&format!(
+                "{add}; ALTER TABLE notes ALTER later SET DEFAULT now() - interval '5 years'"
+            ))
+            .await
+            .unwrap();
+        client.batch_execute("INSERT INTO notes (text) VALUES ('a')").await.unwrap();
+        assert_eq!(
+            texts(client, "SELECT text FROM notes WHERE later < now() - interval '4 years'").await,
+            ["a"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_prepared_stores_the_default_of_when_it_is_executed() {
+    let (server, proxy, [plain, encrypted]) = both(SCHEMA, CREATE).await;
+    let others = [connect(&server.uri("plain")).await, connect(&proxy.uri("postgres")).await];
+    let set = |years: i32| format!("ALTER TABLE notes ALTER at SET DEFAULT now() - interval '{years} years'");
+    let mut found = Vec::new();
+    for (client, other) in [&plain, &encrypted].into_iter().zip(&others) {
+        for client in [client, other] {
+            client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+        }
+        client.batch_execute("PREPARE k AS INSERT INTO notes (text) VALUES ($1)").await.unwrap();
+        let insert = client.prepare("INSERT INTO notes (text) VALUES ($1)").await.unwrap();
+        client.batch_execute(&format!("{}; EXECUTE k('a')", set(2))).await.unwrap();
+        client.execute(&insert, &[&"b"]).await.unwrap();
+        other.batch_execute(&set(4)).await.unwrap();
+        client.execute(&insert, &[&"c"]).await.unwrap();
+        client.batch_execute("EXECUTE k('d')").await.unwrap();
+        let undone =
+            format!("BEGIN; {}; PREPARE l AS INSERT INTO notes (text) VALUES ('e'); ROLLBACK", set(6));
+        client.batch_execute(&undone).await.unwrap();
+        client.batch_execute("EXECUTE l").await.unwrap();
+        client.batch_execute(&set(8)).await.unwrap();
+        client.batch_execute("EXECUTE l; EXECUTE k('f')").await.unwrap();
+        client.execute(&insert, &[&"g"]).await.unwrap();
+        let mut older = Vec::new();
+        for years in [1, 3, 5, 7] {
+            let statement =
+                format!("SELECT text FROM notes WHERE at < now() - interval '{years} years' ORDER BY id");
+            older.push(texts(client, &statement).await.concat());
+        }
+        found.push(older);
+    }
+    assert_eq!(found[0], ["abcdeefg", "cdeefg", "efg", "efg"]);
+    assert_eq!(found[1], found[0]);
+}

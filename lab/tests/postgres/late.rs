@@ -44,7 +44,7 @@ fn sent(relay: &Relay, word: &str) -> bool {
     relay.recorded().iter().any(|connection| is_in(&connection.sent))
 }
 
-fn address(proxy: &Dev) -> SocketAddr {
+pub(crate) fn address(proxy: &Dev) -> SocketAddr {
     let uri = proxy.uri("postgres");
     let behind = uri.rsplit(['@', '/']).nth(1).unwrap();
     behind.parse().unwrap()

@@ -1,8 +1,13 @@
 //! `now()` and its like beside encrypted columns: as PostgreSQL answers in plaintext, by the proxy's clock, and the server does not see
 //! what is computed of it.
 
+use crate::bound::{Raw, failed};
 use crate::extended::connect;
+use crate::late::address;
 use crate::spelled::{answered, both};
+use bytes::BytesMut;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
 use std::time::Duration;
 use tokio_postgres::Client;
 
@@ -57,6 +62,16 @@ const STATEMENTS: &[&str] = &[
     "SELECT count(*), count(DISTINCT at) FROM visits WHERE at >= now() - interval '5 seconds'",
     "SELECT id FROM visits WHERE ended < now() - interval '364 days' ORDER BY id",
     "SELECT id FROM visits WHERE at < current_timestamp(0) - interval '10 hours' ORDER BY id",
+    "UPDATE visits SET noted = NULL WHERE id IN (1, 2)",
+    "UPDATE visits SET noted = coalesce(noted, '2001-01-01 23:59+05', now()) WHERE id = 1",
+    "UPDATE visits SET noted = coalesce(noted, '2001-01-01 23:59', current_date) WHERE id = 2",
+    "UPDATE visits SET day = CASE WHEN id = 1 THEN '2001-01-01 20:59-05' ELSE now() END WHERE id < 3",
+    "INSERT INTO visits (id, noted) SELECT * FROM (VALUES (401, now()), (402, '2001-01-01 22:00+05')) AS v",
+    "INSERT INTO visits (id, at) SELECT * FROM (VALUES (403, localtimestamp), (404, '2001-01-01 22:00+05')) AS v",
+    "INSERT INTO visits (id, at) SELECT * FROM (VALUES (405, current_date), (406, '2001-01-01 22:00')) AS v",
+    "SELECT id, day, noted FROM visits WHERE noted < '2002-01-01' OR day < '2002-01-01' ORDER BY id",
+    "SELECT id, at FROM visits WHERE at < '2002-01-01' ORDER BY id",
+    "SELECT id FROM visits WHERE at > now() + '-30 years' AND noted > timezone('utc', now()) - interval '30 years' ORDER BY id",
     "SELECT id FROM visits WHERE at > now() - interval '400000 years'",
     "SELECT id FROM visits WHERE day > current_date + 2147483647",
 ];
@@ -212,4 +227,123 @@ async fn a_time_zone_counts_from_when_the_session_has_it() {
     client.execute("INSERT INTO visits (id, day) VALUES (9, current_date)", &[]).await.unwrap();
     client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
     client.batch_execute(insert).await.unwrap();
+}
+
+/// Statements of the extended protocol, behind one another and before a `Sync`.
+fn pipelined(statements: &[&str]) -> BytesMut {
+    let mut out = BytesMut::new();
+    for text in statements {
+        frontend::parse("", text, [], &mut out).unwrap();
+        let bound =
+            frontend::bind("", "", [], std::iter::empty::<()>(), |(), _| Ok(IsNull::Yes), [], &mut out);
+        assert!(bound.is_ok());
+        frontend::execute("", 0, &mut out).unwrap();
+    }
+    frontend::sync(&mut out);
+    out
+}
+
+/// PostgreSQL says which zone the session is in when it waits.
+#[test]
+fn in_a_pipeline_the_time_zone_is_in_doubt_behind_what_may_change_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (_server, proxy, [_, client]) = runtime.block_on(both(SCHEMA, CREATE));
+    let mut raw = Raw::connect(address(&proxy));
+    let insert = "INSERT INTO visits (id, day) VALUES (1, current_date)";
+    raw.query("SET TimeZone = 'UTC'");
+    for change in
+        ["SET TimeZone = 'Asia/Tokyo'", "RESET ALL", "SELECT set_config('timezone', 'Asia/Tokyo', true)"]
+    {
+        let came = raw.ask(&pipelined(&[change, insert]));
+        assert!(failed(&came).is_some_and(|said| said.contains("42804")), "{change}: {came:?}");
+        // It was undone with its transaction.
+        assert_eq!(failed(&raw.ask(&pipelined(&[insert, "DELETE FROM visits"]))), None, "{change}");
+    }
+    // What a transaction set is set back where it ends.
+    raw.query("BEGIN; SET LOCAL TimeZone = 'Asia/Tokyo'");
+    let came = raw.ask(&pipelined(&["ROLLBACK", insert]));
+    assert!(failed(&came).is_some_and(|said| said.contains("42804")), "{came:?}");
+    assert_eq!(failed(&raw.ask(&pipelined(&[insert]))), None);
+    assert_eq!(runtime.block_on(texts(&client, "SELECT count(*) FROM visits")), ["1"]);
+}
+
+/// Statements that begin a transaction anew or do not, whatever comments and strings in them say; each is sent in one, behind a row of
+/// its moment and before another.
+const ENDINGS: &[(&str, bool)] = &[
+    ("/* a;b */ COMMIT AND CHAIN", true),
+    ("COMMIT /* to */ AND CHAIN -- to x", true),
+    ("DO $$ BEGIN PERFORM 1; END $$", false),
+    ("SELECT ';end'", false),
+    ("SELECT 1 -- ;commit", false),
+    ("COMMENT ON TABLE visits IS '; commit'", false),
+    ("SAVEPOINT s; ROLLBACK TO\"s\"", false),
+    ("PREPARE q (int)AS SELECT 'a transaction is'::text", false),
+];
+
+#[tokio::test]
+async fn a_transaction_s_moment_is_its_own_whatever_comments_and_strings_say() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    for (place, (ending, is_new)) in (0..).zip(ENDINGS) {
+        let put = |id: i32| format!("INSERT INTO visits (id, at) VALUES ({id}, now())");
+        client.batch_execute("BEGIN").await.unwrap();
+        client.batch_execute(&put(2 * place)).await.unwrap();
+        client.batch_execute("SELECT pg_sleep(0.003)").await.unwrap();
+        client.batch_execute(ending).await.unwrap();
+        client.batch_execute(&put(2 * place + 1)).await.unwrap();
+        let expected = if *is_new { 1 } else { 2 };
+        assert_eq!(of_this(&client).await.len(), expected, "{ending}");
+        client.batch_execute("COMMIT").await.unwrap();
+    }
+    // All transactions of a text begin when it came.
+    let text = "BEGIN; INSERT INTO visits (id, at) VALUES (100, now()); SELECT pg_sleep(0.003); COMMIT; BEGIN; \
+                INSERT INTO visits (id, at) VALUES (101, now()); SELECT count(*) FROM visits WHERE at = now(); COMMIT";
+    assert_eq!(texts(&client, text).await, ["", "2"]);
+}
+
+#[tokio::test]
+async fn a_statement_has_one_moment_of_its_own() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client
+        .batch_execute("CREATE TABLE sources (id int); INSERT INTO sources SELECT generate_series(1, 300)")
+        .await
+        .unwrap();
+    client
+        .batch_execute("INSERT INTO visits (id, at) SELECT id, statement_timestamp() FROM sources")
+        .await
+        .unwrap();
+    assert_eq!(texts(&client, "SELECT count(DISTINCT at) FROM visits").await, ["1"]);
+    // Outside of a transaction block it is the transaction's.
+    let text = "INSERT INTO visits (id, at, bare) VALUES (301, statement_timestamp(), now())";
+    client.batch_execute(text).await.unwrap();
+    let shown = texts(&client, "SELECT at FROM visits WHERE id = 301").await;
+    assert_eq!(shown, texts(&client, "SELECT bare FROM visits WHERE id = 301").await);
+    client.batch_execute("BEGIN").await.unwrap();
+    client.batch_execute("SELECT pg_sleep(0.003)").await.unwrap();
+    client
+        .batch_execute("UPDATE visits SET at = CASE WHEN id = 301 THEN statement_timestamp() ELSE at END")
+        .await
+        .unwrap();
+    assert_eq!(texts(&client, "SELECT id FROM visits WHERE at > now()").await, ["301"]);
+}
+
+#[tokio::test]
+async fn a_choice_that_is_shown_has_the_column_s_type_or_is_refused() {
+    let (_server, _proxy, clients) = both(SCHEMA, CREATE).await;
+    for client in &clients {
+        client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+        client
+            .batch_execute("INSERT INTO visits (id, at) VALUES (1, now() - interval '1 day')")
+            .await
+            .unwrap();
+    }
+    let shown = "SELECT coalesce(at, now()) < now() FROM (SELECT 1) a, visits";
+    assert_eq!(answered(&clients[0], shown).await.unwrap(), ["?column?", "t", "1 rows"]);
+    for refused in [
+        "SELECT coalesce(day, now()) FROM visits",
+        "SELECT CASE WHEN id = 1 THEN now() ELSE noted END FROM visits",
+    ] {
+        assert_eq!(answered(&clients[1], refused).await, Err("0A000".into()), "{refused}");
+    }
+    let day = answered(&clients[1], "SELECT coalesce(at, now())::text LIKE '20%' FROM visits").await;
+    assert!(day.is_err() || day == Ok(vec!["?column?".into(), "t".into(), "1 rows".into()]), "{day:?}");
 }

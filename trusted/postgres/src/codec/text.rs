@@ -38,6 +38,8 @@ impl Datum {
         }
         value.or_else(|error| match Self::of_type(ColumnType::Timestamp, text) {
             Ok(Self::Timestamp(clock)) => zone.moment(clock).map(Self::Timestamp).ok_or(error),
+            // No calendar has it, whatever the zone.
+            Err(other) if other.sqlstate == sqlstate::DATETIME_FIELD_OVERFLOW => Err(other),
             Ok(_) | Err(_) => Err(error),
         })
     }
