@@ -60,7 +60,7 @@ fn create(table: &str) -> String {
     format!("CREATE TABLE {table} (id int PRIMARY KEY, {columns}note text NOT NULL DEFAULT 'n')")
 }
 
-async fn out(client: &Client, statement: &str) -> Result<Vec<u8>, String> {
+pub(crate) async fn out(client: &Client, statement: &str) -> Result<Vec<u8>, String> {
     let parts: Vec<Bytes> =
         client.copy_out(statement).await.map_err(said)?.try_collect().await.map_err(said)?;
     Ok(parts.concat())

@@ -1,5 +1,6 @@
 //! Sessions in time zones other than UTC: moments of encrypted columns are read and shown by the zone's clock, as PostgreSQL does it.
 
+use crate::copied::{out, sent};
 use crate::moments::texts;
 use crate::spelled::{answered, both};
 use tokio_postgres::Client;
@@ -98,6 +99,14 @@ async fn moments_are_read_and_shown_by_the_clock_of_the_session_s_zone() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let mut copied = Vec::new();
+    for client in &clients {
+        client.batch_execute("SET TimeZone = 'Europe/Berlin'; DELETE FROM visits").await.unwrap();
+        let rows = b"1\t2024-03-31 02:30\n2\t2024-10-27 02:30\n3\t2024-07-01 12:00+00\n";
+        sent(client, "COPY visits (id, at) FROM STDIN", rows, 7).await.unwrap();
+        copied.push(out(client, "COPY visits (id, at) TO STDOUT").await.unwrap());
+    }
+    assert_eq!(String::from_utf8_lossy(&copied[0]), String::from_utf8_lossy(&copied[1]));
 }
 
 #[tokio::test]

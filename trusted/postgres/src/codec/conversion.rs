@@ -24,7 +24,7 @@ fn mismatch(from: ColumnType, to: ColumnType) -> SqlError {
 /// A moment of a zone where one without is asked for, or the reverse.
 fn zoned(from: ColumnType, to: ColumnType) -> SqlError {
     mismatch(from, to)
-        .hint("Send it as the column's type, or leave its type open; with TimeZone UTC it is taken.")
+        .hint("Send it as the column's type, or leave its type open; with TimeZone UTC, or a zone that the proxy knows, it is taken.")
 }
 
 /// Is a value of one type assigned to another without a cast?

@@ -29,7 +29,7 @@ pub enum Form {
     OrderArray(Arc<Encryption>),
     /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
     Order(Arc<Encryption>),
-    /// What the database compares the column's terms of order with: `bytea`. Where they are labels, for `arras.mope_bound`.
+    /// What the database compares the column's terms of order with: `bytea`. Where they are labels, for the function that finds a bound among these.
     Bound(Arc<Encryption>, Side, Gap),
     /// The name that the words of the text are entered under: `bytea`, for `arras.text_name`.
     Text(Arc<Encryption>),

@@ -6,6 +6,7 @@ use crate::catalog::Encryption;
 use crate::codec::{Datum, Numeric, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
+use crate::moment::Moment;
 use crate::plan::{Arithmetic, Computation, Expression, Source};
 
 /// A value, and the type that PostgreSQL has it in.
@@ -53,10 +54,7 @@ fn evaluate(
             Ok(value.map(|Given { datum, .. }| Typed { datum, kind }))
         }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
-        Expression::Moment(moment) => {
-            let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.viewer.zone)?;
-            Ok(Some(Typed { datum, kind }))
-        }
+        Expression::Moment(moment) => moment_of(moment, inputs).map(Some),
         Expression::Arithmetic(operator, left, right) => {
             let left = evaluate(left, column, inputs)?;
             let right = evaluate(right, column, inputs)?;
@@ -98,6 +96,11 @@ fn evaluate(
             evaluate(inner, column, inputs)?.map(|value| negated(value, column)).transpose()
         }
     }
+}
+
+fn moment_of(moment: &Moment, inputs: Inputs<'_>) -> Result<Typed, SqlError> {
+    let (datum, kind) = moment.value(inputs.asker.began, inputs.asker.viewer.zone)?;
+    Ok(Typed { datum, kind })
 }
 
 /// One of several values, in the type of all.
