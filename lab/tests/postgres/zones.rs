@@ -4,6 +4,8 @@ use crate::copied::{out, sent};
 use crate::moments::texts;
 use crate::spelled::{answered, both};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
 const SCHEMA: &str = r#"
 [tables."public.visits"]
@@ -25,6 +27,8 @@ const ZONES: &[&str] = &[
     "Asia/Kolkata",
     "america/sao_paulo",
     "Africa/Monrovia",
+    "Pacific/Apia",
+    "Etc/GMT-3",
 ];
 
 /// Clocks that are said twice or never somewhere, and others.
@@ -45,6 +49,13 @@ const CLOCKS: &[&str] = &[
     "1936-08-01 12:00",
     "2024-07-01",
     "20240101T101112",
+    "1850-06-01 12:00",
+    "1900-01-01",
+    "0001-01-01",
+    "2099-11-15",
+    "2099-10-25 02:30",
+    "2400-07-01 12:00",
+    "9999-12-31",
     "infinity",
     "2024-06-01 12:00+09:30",
 ];
@@ -52,6 +63,7 @@ const CLOCKS: &[&str] = &[
 const STATEMENTS: &[&str] = &[
     "SELECT id, at, bare, noted, day FROM visits ORDER BY at, id",
     "SELECT min(at), max(at) FROM visits",
+    "SELECT id FROM visits WHERE at < '9999-12-31' AND at > date '0001-01-02' ORDER BY id",
     "SELECT id FROM visits WHERE at < '2024-10-27 02:30' ORDER BY id",
     "SELECT id FROM visits WHERE at >= '2024-03-31 02:30' AND at <> '2024-03-31 03:00' ORDER BY id",
     "SELECT id FROM visits WHERE at >= date '2024-03-31' AND at <= '2024-10-27 02:30' ORDER BY id",
@@ -107,6 +119,69 @@ async fn moments_are_read_and_shown_by_the_clock_of_the_session_s_zone() {
         copied.push(out(client, "COPY visits (id, at) TO STDOUT").await.unwrap());
     }
     assert_eq!(String::from_utf8_lossy(&copied[0]), String::from_utf8_lossy(&copied[1]));
+}
+
+#[tokio::test]
+async fn a_zone_that_is_set_back_or_set_within_a_text_is_in_doubt_and_other_texts_are_not() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("SET TimeZone = 'Europe/Berlin'").await.unwrap();
+    assert_eq!(texts(&client, "SELECT count(at) FROM visits").await, ["0"]);
+    let put = |id: usize| format!("INSERT INTO visits (id, bare) VALUES ({id}, '2024-07-01 12:00')");
+    for (id, before) in [
+        "DO $$ BEGIN SET TimeZone = 'Asia/Tokyo'; END $$",
+        "UPDATE pg_settings SET setting = 'Asia/Tokyo' WHERE name = 'TimeZone'",
+        "ROLLBACK TO s",
+    ]
+    .iter()
+    .enumerate()
+    {
+        client.batch_execute("BEGIN; SAVEPOINT s").await.unwrap();
+        client.batch_execute("SET TimeZone = 'Asia/Tokyo'").await.unwrap();
+        let both = answered(&client, &format!("{before}; {}", put(id))).await;
+        assert_eq!(both, Err("22007".into()), "{before}");
+        client.batch_execute("ROLLBACK").await.unwrap();
+    }
+    // Long texts, and ones with words of others.
+    let rows: Vec<String> =
+        (0..300).map(|id| format!("({id}, '2024-07-01 12:00', 'the weekend {}')", "x".repeat(60))).collect();
+    let long = format!("INSERT INTO visits (id, ended, said) VALUES {}", rows.join(", "));
+    client.batch_execute(&long).await.unwrap();
+    client.batch_execute("PREPARE q AS SELECT 1").await.unwrap();
+    client.batch_execute(&format!("EXECUTE q; {}", put(500))).await.unwrap();
+    client.batch_execute("PREPARE z AS SELECT set_config('TimeZone', 'Asia/Tokyo', false)").await.unwrap();
+    assert_eq!(answered(&client, &format!("EXECUTE z; {}", put(501))).await, Err("22007".into()));
+    assert_eq!(
+        texts(&client, "SELECT count(*) FROM visits WHERE ended = '2024-07-01 12:00+02'").await,
+        ["300"]
+    );
+}
+
+#[tokio::test]
+async fn a_zone_is_not_asked_for_before_a_transaction_is_set() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("SET TimeZone = 'America/Denver'").await.unwrap();
+    client.batch_execute("BEGIN").await.unwrap();
+    client
+        .batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT at FROM visits")
+        .await
+        .unwrap();
+    client.batch_execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_shown_is_of_no_other_type_than_in_plaintext() {
+    let (_server, _proxy, [_, client]) = both(SCHEMA, CREATE).await;
+    client.batch_execute("SET TimeZone = 'UTC'; INSERT INTO visits (id) VALUES (1)").await.unwrap();
+    for (shown, kind) in [("coalesce(day, $1)", Type::TIMESTAMP), ("coalesce(noted, $1)", Type::TIMESTAMPTZ)]
+    {
+        let statement = format!("SELECT {shown} FROM visits");
+        let moment = std::time::SystemTime::UNIX_EPOCH;
+        let answer = client.query_typed(&statement, &[(&moment, kind)]).await;
+        assert_eq!(answer.unwrap_err().code().map(SqlState::code), Some("42804"), "{statement}");
+    }
+    // It would hang on the zone of each statement that stores it.
+    let set = "ALTER TABLE visits ALTER bare SET DEFAULT timestamp '2024-07-01 12:00'";
+    assert_eq!(answered(&client, set).await, Err("0A000".into()));
 }
 
 #[tokio::test]

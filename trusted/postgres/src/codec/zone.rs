@@ -2,7 +2,7 @@
 //! the proxy was built with, as far as the server's were found to agree with them ([`Samples`]).
 
 use super::calendar::MOMENTS;
-use chrono::{DateTime, Offset as _, TimeZone as _};
+use chrono::{DateTime, Datelike as _, NaiveDate, Offset as _, TimeZone as _};
 use chrono_tz::Tz;
 
 const SECOND: i64 = 1_000_000;
@@ -31,9 +31,18 @@ pub(crate) struct NamedZone {
     until: i64,
 }
 
-/// Seconds that a zone's clock is ahead of UTC at a moment, in seconds from 1970.
+/// Seconds that a zone's clock is ahead of UTC at a moment, in seconds from 1970. From 2100 on a year is as one in this century that
+/// begins on the same day of the week and has as many: the rules of now go on.
 fn ahead_at(rules: Tz, at: i64) -> Option<i64> {
-    let at = DateTime::from_timestamp(at, 0)?.naive_utc();
+    let mut at = DateTime::from_timestamp(at, 0)?.naive_utc();
+    if at.year() >= 2100 {
+        let form = |year: i32| {
+            let is_long = NaiveDate::from_ymd_opt(year, 2, 29).is_some();
+            NaiveDate::from_ymd_opt(year, 1, 1).map(|first| (first.weekday(), is_long))
+        };
+        let year = (2060..2088).find(|year| form(*year) == form(at.year()))?;
+        at = at.with_year(year)?;
+    }
     Some(i64::from(rules.offset_from_utc_datetime(&at).fix().local_minus_utc()))
 }
 
@@ -100,8 +109,11 @@ pub(crate) struct Samples {
     pub(crate) at: Vec<i64>,
 }
 
-/// Between the years 1900 and 2100, in seconds from 1970.
-const SAMPLED: std::ops::Range<i64> = -2_208_988_800..4_102_444_800;
+/// Between the years 1800 and 2140, in seconds from 1970: each change of the clock.
+const SAMPLED: std::ops::Range<i64> = -5_364_662_400..5_364_662_400;
+/// The beginnings of the years 1 and 1500, and the first and the seventh month of 2500 and 9999. As both agree there, they do beyond.
+const FAR: [i64; 6] =
+    [-62_135_596_800, -14_831_769_600, 16_725_225_600, 16_740_864_000, 253_370_764_800, 253_386_403_200];
 /// When both must agree: the first of January 2020.
 const AGREED: i64 = 1_577_836_800;
 
@@ -124,6 +136,7 @@ impl Samples {
             }
             at.extend([low, high]);
         }
+        at.extend(FAR);
         at.sort_unstable();
         at.dedup();
         Self { rules, at }
@@ -140,6 +153,8 @@ impl Samples {
         let from = (0..agreed).rev().map_while(agree).last();
         match (from, until) {
             (Some(from), Some(until)) if server.len() == self.at.len() => {
+                let from = if Some(&from) == self.at.first() { i64::MIN } else { from };
+                let until = if Some(&until) == self.at.last() { i64::MAX } else { until };
                 Zone::Named(NamedZone { rules: self.rules, from, until })
             }
             _ => Zone::Unknown,
@@ -188,7 +203,10 @@ mod tests {
         assert_eq!(berlin.clock(moment("2024-10-27 00:30:00")), Some(moment("2024-10-27 02:30:00")));
         assert_eq!(berlin.clock(moment("2024-10-27 01:30:00")), Some(moment("2024-10-27 02:30:00")));
         assert_eq!(berlin.clock(i64::MAX), Some(i64::MAX));
-        assert_eq!(berlin.moment(moment("1850-01-01 00:00:00")), None);
+        // By the sun, and by the rules of now.
+        assert_eq!(berlin.moment(moment("1850-01-01 00:53:28")), Some(moment("1850-01-01 00:00:00")));
+        assert_eq!(berlin.moment(moment("9999-12-31 00:00:00")), Some(moment("9999-12-30 23:00:00")));
+        assert_eq!(berlin.moment(moment("2400-07-01 02:00:00")), Some(moment("2400-07-01 00:00:00")));
         assert_eq!(Zone::Unknown.clock(0).or(Zone::Unknown.moment(0)), None);
         let howe = known(Tz::Australia__Lord_Howe);
         assert_eq!(howe.moment(moment("2024-10-06 02:15:00")), Some(moment("2024-10-05 15:45:00")));

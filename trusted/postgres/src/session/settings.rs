@@ -8,6 +8,9 @@ use crate::plan::{Action, DerivedPart, Output, Outputs, Program};
 use crate::rewriting::Zones;
 use chrono_tz::Tz;
 
+/// Names of the time zone UTC, by themselves and behind `Etc/`.
+const UTC: [&str; 9] = ["UTC", "UCT", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich", "Universal", "Zulu"];
+
 /// The settings that say how a statement's text is to be read.
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -88,8 +91,8 @@ impl Settings {
             b"standard_conforming_strings" => self.standard_strings = value == b"on",
             b"DateStyle" => self.iso = value.starts_with(b"ISO"),
             b"TimeZone" => {
-                let known: [&[u8]; 6] = [b"UTC", b"Etc/UTC", b"GMT", b"Etc/GMT", b"Zulu", b"Etc/UCT"];
-                let is_utc = known.iter().any(|name| value.eq_ignore_ascii_case(name));
+                let name = value.strip_prefix(b"Etc/").unwrap_or(value);
+                let is_utc = UTC.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
                 let name = std::str::from_utf8(value).ok().filter(|_| !is_utc);
                 self.rules = name.and_then(|name| name.parse().ok());
                 self.zone = if is_utc { Zone::Utc } else { Zone::Unknown };

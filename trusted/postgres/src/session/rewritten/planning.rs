@@ -116,7 +116,7 @@ impl Requests<'_> {
         // What is left waits for the database, and others' statements must not wait for that.
         drop(room);
         self.require_dates(&mut planned);
-        self.learn_zone(|| planned_may_need_zone(&planned)).await?;
+        self.learn_zone(|| planned_may_need_zone(text, &planned)).await?;
         self.note_changes(text, &planned, &catalog);
         self.note_prepares(&planned);
         self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());

@@ -2,10 +2,11 @@
 
 use super::Requests;
 use super::questions::{Question, array};
+use super::tables::holds_word;
 use crate::codec::{Samples, Zone};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::plan::{Rewritten, Value};
+use crate::plan::{Planned, Rewritten, Value};
 use crate::session::reading::Statement;
 use crate::session::settings::shows_dates;
 use chrono_tz::Tz;
@@ -58,7 +59,7 @@ impl Requests<'_> {
     }
 }
 
-/// Does one of the statements of a text need it?
-pub(super) fn planned_may_need_zone(planned: &[crate::plan::Planned]) -> bool {
-    planned.iter().any(|one| one.action.any(may_need_zone))
+/// Does one of the statements of a text need it? Where one sets what a transaction is nothing is asked before.
+pub(super) fn planned_may_need_zone(text: &str, planned: &[Planned]) -> bool {
+    planned.iter().any(|one| one.action.any(may_need_zone)) && !holds_word(text, "transaction")
 }
