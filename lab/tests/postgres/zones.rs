@@ -166,6 +166,11 @@ async fn a_zone_is_not_asked_for_before_a_transaction_is_set() {
         .await
         .unwrap();
     client.batch_execute("COMMIT").await.unwrap();
+    // The word alone sets none.
+    client.batch_execute("SET TimeZone = 'America/Lima'").await.unwrap();
+    let put = "INSERT INTO visits (id, bare, said) VALUES (1, '2024-07-01 12:00', 'a transaction')";
+    client.batch_execute(put).await.unwrap();
+    assert_eq!(texts(&client, "SELECT bare FROM visits").await, ["2024-07-01 12:00:00-05"]);
 }
 
 #[tokio::test]

@@ -56,6 +56,12 @@ impl ColumnType {
         matches!(self, Self::Text | Self::Varchar(_))
     }
 
+    /// Are its values days or moments?
+    #[must_use]
+    pub fn is_time(self) -> bool {
+        matches!(self, Self::Date | Self::Timestamp | Self::TimestampTz)
+    }
+
     /// The type without digits or a length.
     #[must_use]
     pub fn plain(self) -> Self {

@@ -95,8 +95,7 @@ impl Moment {
 
     /// It as another type of days and moments; none if that is something else.
     pub(crate) fn cast_to(self, kind: ColumnType) -> Option<Self> {
-        let is_time = matches!(kind, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
-        is_time.then(|| if self.kind() == kind { self } else { self.with(Step::Cast(kind)) })
+        kind.is_time().then(|| if self.kind() == kind { self } else { self.with(Step::Cast(kind)) })
     }
 
     /// It as it is compared with values of another type.

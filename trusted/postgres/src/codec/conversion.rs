@@ -29,12 +29,11 @@ fn zoned(from: ColumnType, to: ColumnType) -> SqlError {
 
 /// Is a value of one type assigned to another without a cast?
 fn is_assigned(from: ColumnType, to: ColumnType) -> bool {
-    let is_time = |kind| matches!(kind, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
     let is_json = |kind| matches!(kind, ColumnType::Json | ColumnType::Jsonb);
     from.plain() == to.plain()
         || to.is_text()
         || (from.is_number() && to.is_number())
-        || (is_time(from) && is_time(to))
+        || (from.is_time() && to.is_time())
         || (is_json(from) && is_json(to))
 }
 

@@ -9,7 +9,6 @@ use crate::column_type::ColumnType;
 use crate::moment::Moment;
 use crate::plan::Source;
 use crate::text::Lexemes;
-use crate::values::common_time;
 use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Function, FunctionArguments, Value};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -50,7 +49,7 @@ pub(super) fn of_moment(moment: Moment, tokens: Range<usize>) -> Constant {
 pub(super) fn beside_times(found: Constant, among: Option<ColumnType>, encryption: &Encryption) -> Constant {
     let is_open = found.cast.is_none() && found.written == Written::Any;
     let has_value = matches!(found.source, Source::Constant(Some(_)) | Source::Parameter(_));
-    let other = among.filter(|kind| common_time(&[*kind]).is_some() && *kind != encryption.kind.plain());
+    let other = among.filter(|kind| kind.is_time() && *kind != encryption.kind.plain());
     match other.filter(|_| is_open && has_value) {
         Some(kind) => found.clone().cast_to(kind.name()).unwrap_or(found),
         None => found,

@@ -16,7 +16,7 @@ use crate::plan::{
     Verb,
 };
 use crate::text::{name_of, quoted};
-use crate::values::{common_time, kind_of};
+use crate::values::kind_of;
 use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
@@ -66,7 +66,7 @@ impl Computed {
 fn are_of_one_time(parts: &[Expression], column: ColumnType) -> bool {
     let other = |part: &Expression| {
         let kind = kind_of(part);
-        common_time(&[kind]).is_some() && kind != column.plain()
+        kind.is_time() && kind != column.plain()
     };
     let is_open = |part: &Expression| {
         matches!(part, Expression::Constant(_, _, None) | Expression::Parameter(_, _, None))

@@ -7,7 +7,7 @@ use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order, TEXT_SUFF
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Gap, Piece, Side, Source, Value};
-use crate::values::{MOMENT, common_time, is_finer};
+use crate::values::{MOMENT, is_finer};
 use std::sync::Arc;
 
 /// A term of a column.
@@ -333,9 +333,7 @@ impl Analysis<'_> {
             Some(_) if is_whole(constant) && takes_integers(encryption.kind) => Ok(()),
             // As the session's time zone has it.
             Some(_)
-                if constant
-                    .cast_kind()
-                    .is_some_and(|kind| common_time(&[kind, encryption.kind]).is_some()) =>
+                if constant.cast_kind().is_some_and(|kind| kind.is_time() && encryption.kind.is_time()) =>
             {
                 Ok(())
             }

@@ -5,7 +5,7 @@ use chrono_tz::Tz;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What is known of zones, for all sessions: a server's rules are those that it began with.
+/// What is known of zones, for all sessions. It is asked once: rules that are changed at a server while the process runs are not heard of.
 #[derive(Debug, Default)]
 pub(crate) struct Zones(Mutex<HashMap<Tz, Zone>>);
 

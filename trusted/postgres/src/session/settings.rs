@@ -1,7 +1,6 @@
 //! What of a session's settings statements are read by.
 
 use crate::codec::Zone;
-use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::plan::{Action, DerivedPart, Output, Outputs, Program};
@@ -28,17 +27,15 @@ pub(super) struct Settings {
 /// Does a result show a day or a moment that the proxy opens?
 pub(super) fn shows_dates(outputs: &Outputs) -> bool {
     let Outputs::Columns(list) = outputs else { return false };
-    let dates = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
-    let is_date = |kind: ColumnType| dates.contains(&kind);
     let reads = |part: &DerivedPart| match part {
-        DerivedPart::Fold(_, column) | DerivedPart::Value(column) => is_date(column.kind),
-        DerivedPart::Plain(kind) => is_date(*kind),
+        DerivedPart::Fold(_, column) | DerivedPart::Value(column) => column.kind.is_time(),
+        DerivedPart::Plain(kind) => kind.is_time(),
         DerivedPart::Count => false,
     };
     list.iter().any(|output| match output {
-        Output::Sealed(column) => is_date(column.kind),
+        Output::Sealed(column) => column.kind.is_time(),
         // What is computed may be a text of one.
-        Output::Derived(derived) => is_date(derived.kind) || derived.parts.iter().any(reads),
+        Output::Derived(derived) => derived.kind.is_time() || derived.parts.iter().any(reads),
         _ => false,
     })
 }

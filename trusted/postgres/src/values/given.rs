@@ -1,7 +1,7 @@
 //! Values as they are given: of the type that is said of them, behind the cast that they are written with, then as their column has
 //! them.
 
-use super::{Argument, Inputs, argument, common_time, defect};
+use super::{Argument, Inputs, argument, defect};
 use crate::catalog::{Encryption, Origin};
 use crate::codec::{Datum, Said, Zone, array_members, binary_members, members_said_by, said_by};
 use crate::column_type::ColumnType;
@@ -179,10 +179,6 @@ pub(super) fn given_members(
     list.into_iter().map(|given| given.map(one).transpose()).collect::<Result<_, _>>().map(Some)
 }
 
-fn are_other_times(one: ColumnType, other: ColumnType) -> bool {
-    one != other && common_time(&[one, other]).is_some()
-}
-
 /// A value as its column's: what is cast to a type may be of any, what is said to be of one is assigned.
 fn stored(
     Given { datum, kind }: Given,
@@ -194,7 +190,11 @@ fn stored(
     match cast {
         Some(_) => datum.converted(kind, encryption.kind, zone),
         // What is shown would be of the other type.
-        None if encryption.origin != Origin::Stored && are_other_times(kind, encryption.kind) => {
+        None if encryption.origin != Origin::Stored
+            && kind.is_time()
+            && encryption.kind.is_time()
+            && kind != encryption.kind =>
+        {
             let message =
                 format!("a value of type {} is chosen beside column {}'s", kind.name(), encryption.label);
             Err(SqlError::new(sqlstate::DATATYPE_MISMATCH, message).hint("Cast it to the column's type."))

@@ -10,7 +10,6 @@ use crate::rewrite::moment::{assigned_moment, constant_or_moment};
 use crate::rewrite::term::{Term, form_pieces};
 use crate::rewrite::write::assigned;
 use crate::text::{fold, quoted};
-use crate::values::common_time;
 use sqlparser::ast::{AlterTableOperation, Expr, Ident};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -113,9 +112,9 @@ impl Analysis<'_> {
     ) -> Result<Constant, SqlError> {
         let is_one = |found: &Constant| match found.source {
             // What another type of days and moments says hangs on the zone of each statement that stores it.
-            Source::Constant(_) => found
-                .cast_kind()
-                .is_none_or(|kind| common_time(&[kind]).is_none() || kind == encryption.kind.plain()),
+            Source::Constant(_) => {
+                found.cast_kind().is_none_or(|kind| !kind.is_time() || kind == encryption.kind.plain())
+            }
             Source::Moment(_) => assigned_moment(found, encryption.kind).is_some(),
             _ => false,
         };

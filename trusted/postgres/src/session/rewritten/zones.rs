@@ -1,6 +1,7 @@
 //! The session's time zone: whether the server's rules of it are the proxy's is asked once, before the first statement that it matters to.
 
 use super::Requests;
+use super::asked_parts::begins_with;
 use super::questions::{Question, array};
 use super::tables::holds_word;
 use crate::codec::{Samples, Zone};
@@ -13,10 +14,9 @@ use chrono_tz::Tz;
 
 /// May a statement hang on the session's time zone: does it show days or moments, or take some?
 fn may_need_zone(rewritten: &Rewritten) -> bool {
-    let is_time =
-        |kind: ColumnType| matches!(kind, ColumnType::Date | ColumnType::Timestamp | ColumnType::TimestampTz);
     let takes = |value: &Value| {
-        value.sent_as.is_some_and(is_time) || value.form.encryption().is_some_and(|of| is_time(of.kind))
+        value.sent_as.is_some_and(ColumnType::is_time)
+            || value.form.encryption().is_some_and(|of| of.kind.is_time())
     };
     shows_dates(&rewritten.outputs) || rewritten.values.iter().any(takes)
 }
@@ -61,5 +61,9 @@ impl Requests<'_> {
 
 /// Does one of the statements of a text need it? Where one sets what a transaction is nothing is asked before.
 pub(super) fn planned_may_need_zone(text: &str, planned: &[Planned]) -> bool {
-    planned.iter().any(|one| one.action.any(may_need_zone)) && !holds_word(text, "transaction")
+    let sets_one = |one: &Planned| {
+        let own = text.get(one.span.clone()).unwrap_or_default();
+        begins_with(own, &["set"]) && holds_word(own, "transaction")
+    };
+    planned.iter().any(|one| one.action.any(may_need_zone)) && !planned.iter().any(sets_one)
 }
