@@ -189,15 +189,36 @@ impl Dev {
 
     /// The most memory that the process has had, in KiB.
     pub(crate) fn peak_kib(&self) -> u64 {
+        self.status("VmHWM:").trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// The process's threads.
+    pub(crate) fn threads(&self) -> u64 {
+        self.status("Threads:").parse().unwrap()
+    }
+
+    /// Does every thread of it wait for something?
+    pub(crate) fn is_waiting(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let mut states =
+            threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok());
+        states.all(|status| line(&status, "State:").starts_with('S'))
+    }
+
+    fn status(&self, of: &str) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        line(&status, of).to_owned()
     }
 
     /// How a client connects.
     pub(crate) fn uri(&self, database: &str) -> String {
         format!("postgres://postgres@{}/{database}", self.address)
     }
+}
+
+/// What a process's status says of something.
+fn line<'s>(status: &'s str, of: &str) -> &'s str {
+    status.lines().find_map(|line| line.strip_prefix(of)).unwrap().trim()
 }
 
 impl Drop for Dev {

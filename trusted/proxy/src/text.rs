@@ -1,5 +1,8 @@
 //! The way to a host of boolean search: a connection for each conversation, and the channel to the enclave over it, attested, or plain
 //! for trials.
+//!
+//! *Given up.* What waits for the host waits on a thread. Whoever gives up waiting, as by a cancellation, closes the connection, which
+//! ends the wait; and there are only so many threads, however many come and go while a host says nothing.
 
 use crate::configuration::{ConfigurationError, Search};
 use arras_attestation::channel::{Channel, ChannelError, Client};
@@ -11,16 +14,19 @@ use arras_search::service::{SearchService, Unreachable};
 use arras_service::{Fault, ServiceError};
 use arras_text::talk::{Conversation, Host, Saying, unreachable};
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// How long a connection may take to come about.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// How long an answer may take.
 const ANSWERING: Duration = Duration::from_secs(60);
+/// Threads that wait for a host at a time.
+const WAITING_MAX: usize = 16;
 
 /// The host that a configuration names.
 ///
@@ -28,13 +34,48 @@ const ANSWERING: Duration = Duration::from_secs(60);
 /// [`ConfigurationError`] if what the channel goes by cannot be read.
 pub fn host(search: &Search) -> Result<Arc<dyn Host>, ConfigurationError> {
     let channels = Arc::new(Channels::new(search)?);
-    Ok(Arc::new(Connecting { host: search.host.clone(), channels }))
+    Ok(Arc::new(Connecting { host: search.host.clone(), channels, threads: Threads::new() }))
 }
 
 #[derive(Debug)]
 struct Connecting {
     host: String,
     channels: Arc<Channels>,
+    threads: Threads,
+}
+
+/// Threads that may wait.
+#[derive(Clone, Debug)]
+struct Threads(Arc<Semaphore>);
+
+impl Threads {
+    fn new() -> Self {
+        Self(Arc::new(Semaphore::new(WAITING_MAX)))
+    }
+
+    /// Does something on one of them, which is taken until that is done, whether or not it is waited for.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let failed = |error: String| ServiceError::new(Fault::Internal, error);
+        let seat = Arc::clone(&self.0).acquire_owned().await.map_err(|error| failed(error.to_string()))?;
+        let done = spawn_blocking(move || {
+            let _seat = seat;
+            work()
+        });
+        done.await.map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Closes a connection when it is dropped, also under what waits for it on another thread.
+struct Closing(TcpStream);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // It may be closed already.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 impl Host for Connecting {
@@ -45,15 +86,20 @@ impl Host for Connecting {
     fn begin(&self) -> Saying<'_, Result<Box<dyn Conversation>, ServiceError>> {
         let (host, channels) = (self.host.clone(), Arc::clone(&self.channels));
         Box::pin(async move {
-            let begun = spawn_blocking(move || {
-                let stream = connect(&host).map_err(|error| unreachable(&error))?;
+            let connected = self.threads.run(move || {
+                let stream = connect(&host)?;
+                Ok((stream.try_clone().map(Closing)?, stream))
+            });
+            let (closing, stream) = connected.await?.map_err(|error: io::Error| unreachable(&error))?;
+            let opened = self.threads.run(move || {
                 channels.open(stream).map_err(|error| match &error {
                     OpenError::Stream(why) => unreachable(&why.0),
                     OpenError::Channel(_) => ServiceError::new(Fault::Peer, error.to_string()),
                 })
             });
-            let begun = begun.await.map_err(|error| ServiceError::new(Fault::Internal, error.to_string()))?;
-            Ok(Box::new(Talking(Some(begun?))) as Box<dyn Conversation>)
+            let linked = Some(opened.await??);
+            Ok(Box::new(Talking { linked, threads: self.threads.clone(), _closing: closing })
+                as Box<dyn Conversation>)
         })
     }
 }
@@ -74,20 +120,26 @@ fn connect(host: &str) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// A conversation, on a thread that may wait while something is asked; none once that was given up.
-struct Talking(Option<Linked>);
+/// A conversation, on threads that may wait while something is asked.
+struct Talking {
+    /// None once a request was given up.
+    linked: Option<Linked>,
+    threads: Threads,
+    _closing: Closing,
+}
 
 impl Conversation for Talking {
     fn ask(&mut self, request: Request) -> Saying<'_, Result<Reply, Unreachable>> {
         Box::pin(async move {
             let gone = |why: &dyn std::fmt::Display| Unreachable(why.to_string());
-            let mut linked = self.0.take().ok_or_else(|| gone(&"a request before this one was given up"))?;
-            let asked = spawn_blocking(move || {
+            let mut linked =
+                self.linked.take().ok_or_else(|| gone(&"a request before this one was given up"))?;
+            let asked = self.threads.run(move || {
                 let reply = linked.ask(request);
                 (linked, reply)
             });
             let (linked, reply) = asked.await.map_err(|error| gone(&error))?;
-            self.0 = Some(linked);
+            self.linked = Some(linked);
             reply
         })
     }

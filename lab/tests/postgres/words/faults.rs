@@ -58,7 +58,7 @@ async fn without_the_host_what_needs_it_is_an_error_and_the_rest_goes_on() {
 /// kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_a_host_that_says_nothing_can_be_cancelled() {
-    const ROUNDS: u64 = 40;
+    const ROUNDS: u64 = 20;
     let mut words = Words::start().await;
     words.encrypted.batch_execute("INSERT INTO articles VALUES (1, 'a cat', 't')").await.unwrap();
     words.host.kill();
@@ -70,8 +70,12 @@ async fn what_waits_for_a_host_that_says_nothing_can_be_cancelled() {
         let (token, statement) =
             (client.cancel_token(), format!("INSERT INTO articles VALUES ({id}, '{text}', 't')"));
         let storing = tokio::spawn(async move { client.batch_execute(&statement).await });
-        // Until it waits for the host.
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Until it waits for the host: nothing else is left to do.
+        let mut waiting = 0;
+        while waiting < 4 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            waiting = if words.proxy.is_waiting() { waiting + 1 } else { 0 };
+        }
         while !storing.is_finished() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             token.cancel_query(tokio_postgres::NoTls).await.unwrap();
@@ -89,6 +93,34 @@ async fn what_waits_for_a_host_that_says_nothing_can_be_cancelled() {
     let grown = (words.proxy.peak_kib() - before) * 1024;
     let sent = ROUNDS * u64::try_from(text.len()).unwrap();
     assert!(grown < sent / 2, "{grown} bytes more for {sent} that were cancelled");
+}
+
+/// Those who search at such a host and give up leave no thread behind that waits, and no connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_is_cancelled_waits_no_more() {
+    const ROUNDS: u64 = 32;
+    let mut words = Words::start().await;
+    words.encrypted.batch_execute("INSERT INTO articles VALUES (1, 'a cat', 't')").await.unwrap();
+    words.host.kill();
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    words.host.way.lead_to(Some(silent.local_addr().unwrap().to_string()));
+    let (mut asked, mut threads) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let client = connect(&words.proxy.uri("encrypted")).await;
+        let token = client.cancel_token();
+        let searching = tokio::spawn(async move { code(&client, FOUND).await.0 });
+        // It asks the host when it connects.
+        asked.push(silent.accept().await.unwrap().0);
+        token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+        assert_eq!(searching.await.unwrap(), "57014");
+        threads.push(words.proxy.threads());
+    }
+    let grown = threads[threads.len() - 1] - threads[0];
+    assert!(grown < ROUNDS / 2, "{grown} threads more for {ROUNDS} that gave up: {threads:?}");
+    for mut connection in asked {
+        // To its end.
+        tokio::io::copy(&mut connection, &mut tokio::io::sink()).await.unwrap();
+    }
 }
 
 /// Its data of before under the counter of now; and all of it, counter and all, which only the proxy can notice.
