@@ -156,7 +156,6 @@ const REFUSED: &[&str] = &[
     "UPDATE ledger SET number = (CASE WHEN id = 1 THEN 987654 ELSE number END)::smallint",
     "UPDATE ledger SET bal = (CASE WHEN id = 1 THEN 987654 ELSE bal END)::int",
     "UPDATE ledger SET owner = (CASE WHEN bal > 1 THEN 'secret' ELSE owner END)::varchar(3)",
-    "UPDATE ledger SET seen = (CASE WHEN id = 1 THEN '2020-01-05 10:11:12.6' ELSE NULL END)::timestamp(0)",
     "UPDATE ledger SET owner = CASE WHEN id = 1 THEN 987654 ELSE ' 2.50' END",
 ];
 
@@ -168,6 +167,8 @@ const CAST_CHOICES: &[&str] = &[
     "SELECT (CASE WHEN ok THEN 1.555 ELSE 2 END)::numeric(4,1), (CASE WHEN double > 1 THEN '1.555' ELSE '2' END)::numeric(4,1), (CASE WHEN ok THEN 1.5 ELSE 2 END)::int FROM ledger ORDER BY id",
     "SELECT (CASE WHEN ok THEN 1234.5 ELSE 2 END)::numeric(4,1) FROM ledger WHERE id = 1",
     "SELECT (CASE WHEN ok THEN '2020-01-05 10:11:12.6' ELSE '2020-01-05' END)::timestamp(0) FROM ledger ORDER BY id",
+    "UPDATE ledger SET seen = (CASE WHEN id = 1 THEN '2020-01-05 10:11:12.6' ELSE NULL END)::timestamp(0)",
+    "SELECT id, seen FROM ledger ORDER BY id",
     "SELECT id FROM ledger WHERE (CASE WHEN bal > 1 THEN 'abcdef' ELSE 'x' END)::varchar(3) = 'abc' ORDER BY id",
     "SELECT (CASE WHEN n = 1 THEN (CASE WHEN bal > 1 THEN 'abcdef' ELSE 'x' END)::varchar(3) ELSE city END) FROM ledger ORDER BY id",
     "SELECT coalesce((CASE WHEN n = 1 THEN number ELSE 70000 END)::smallint, number) FROM ledger WHERE id = 2",

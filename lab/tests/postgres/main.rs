@@ -17,6 +17,7 @@ mod defaults;
 mod demo;
 mod dev;
 mod differential;
+mod digits;
 mod doctor;
 mod encrypted;
 mod extended;

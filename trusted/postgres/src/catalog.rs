@@ -458,8 +458,8 @@ impl Encryption {
                 | ColumnType::Real
                 | ColumnType::DoublePrecision
                 | ColumnType::Date
-                | ColumnType::Timestamp
-                | ColumnType::TimestampTz
+                | ColumnType::Timestamp(_)
+                | ColumnType::TimestampTz(_)
                 | ColumnType::Uuid
                 | ColumnType::Boolean,
                 _,

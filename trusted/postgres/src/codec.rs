@@ -121,7 +121,9 @@ impl Datum {
                 _ => return Err(wrong()),
             },
             ColumnType::Date => Self::Date(i32::from_be_bytes(four()?)),
-            ColumnType::Timestamp | ColumnType::TimestampTz => Self::Timestamp(i64::from_be_bytes(eight()?)),
+            ColumnType::Timestamp(_) | ColumnType::TimestampTz(_) => {
+                Self::Timestamp(i64::from_be_bytes(eight()?))
+            }
         })
     }
 
@@ -181,6 +183,10 @@ impl Datum {
             (Self::Numeric(number), ColumnType::Numeric(Some((precision, scale)))) => {
                 Self::Numeric(number.fitted(precision, scale)?)
             }
+            (
+                Self::Timestamp(moment),
+                ColumnType::Timestamp(Some(digits)) | ColumnType::TimestampTz(Some(digits)),
+            ) => Self::Timestamp(rounded_moment(moment, digits)),
             (Self::Text(mut text), ColumnType::Varchar(Some(length))) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 if let Some((end, _)) = text.char_indices().nth(length) {
@@ -231,7 +237,7 @@ impl Encryption {
                 Datum::Text(String::new())
             }
             ColumnType::Date => Datum::Date(0),
-            ColumnType::Timestamp | ColumnType::TimestampTz => Datum::Timestamp(0),
+            ColumnType::Timestamp(_) | ColumnType::TimestampTz(_) => Datum::Timestamp(0),
             ColumnType::Uuid => Datum::Uuid([0; 16]),
             ColumnType::Boolean => Datum::Boolean(false),
             ColumnType::Bytea => Datum::Bytes(Vec::new()),

@@ -21,10 +21,10 @@ pub enum ColumnType {
     Varchar(Option<u32>),
     /// A day.
     Date,
-    /// A day and a time, in no zone.
-    Timestamp,
-    /// A moment.
-    TimestampTz,
+    /// A day and a time, in no zone; with digits of a second if they are declared.
+    Timestamp(Option<u8>),
+    /// A moment; the same.
+    TimestampTz(Option<u8>),
     /// 16 bytes.
     Uuid,
     /// True or false.
@@ -59,7 +59,7 @@ impl ColumnType {
     /// Are its values days or moments?
     #[must_use]
     pub fn is_time(self) -> bool {
-        matches!(self, Self::Date | Self::Timestamp | Self::TimestampTz)
+        matches!(self, Self::Date | Self::Timestamp(_) | Self::TimestampTz(_))
     }
 
     /// The type without digits or a length.
@@ -68,8 +68,27 @@ impl ColumnType {
         match self {
             Self::Numeric(_) => Self::Numeric(None),
             Self::Varchar(_) => Self::Varchar(None),
+            Self::Timestamp(_) => Self::Timestamp(None),
+            Self::TimestampTz(_) => Self::TimestampTz(None),
             other => other,
         }
+    }
+
+    /// Has it a zone, as a moment has?
+    #[must_use]
+    pub fn is_zoned(self) -> bool {
+        matches!(self, Self::TimestampTz(_))
+    }
+
+    /// Do two types have the same values? All digits of a second are those that a moment has.
+    #[must_use]
+    pub fn is_same(self, other: Self) -> bool {
+        let whole = |kind| match kind {
+            Self::Timestamp(Some(6)) => Self::Timestamp(None),
+            Self::TimestampTz(Some(6)) => Self::TimestampTz(None),
+            kind => kind,
+        };
+        whole(self) == whole(other)
     }
 
     /// PostgreSQL's number of the type: the same in every installation.
@@ -85,8 +104,8 @@ impl ColumnType {
             Self::Text => 25,
             Self::Varchar(_) => 1043,
             Self::Date => 1082,
-            Self::Timestamp => 1114,
-            Self::TimestampTz => 1184,
+            Self::Timestamp(_) => 1114,
+            Self::TimestampTz(_) => 1184,
             Self::Uuid => 2950,
             Self::Boolean => 16,
             Self::Bytea => 17,
@@ -108,8 +127,8 @@ impl ColumnType {
             Self::Text => 1009,
             Self::Varchar(_) => 1015,
             Self::Date => 1182,
-            Self::Timestamp => 1115,
-            Self::TimestampTz => 1185,
+            Self::Timestamp(_) => 1115,
+            Self::TimestampTz(_) => 1185,
             Self::Uuid => 2951,
             Self::Boolean => 1000,
             Self::Bytea => 1001,
@@ -124,7 +143,7 @@ impl ColumnType {
         match self {
             Self::SmallInt => 2,
             Self::Integer | Self::Real | Self::Date => 4,
-            Self::BigInt | Self::DoublePrecision | Self::Timestamp | Self::TimestampTz => 8,
+            Self::BigInt | Self::DoublePrecision | Self::Timestamp(_) | Self::TimestampTz(_) => 8,
             Self::Uuid => 16,
             Self::Boolean => 1,
             Self::Numeric(_) | Self::Text | Self::Varchar(_) | Self::Bytea | Self::Json | Self::Jsonb => -1,
@@ -139,6 +158,7 @@ impl ColumnType {
             Self::Varchar(Some(length)) => {
                 i32::try_from(length).map_or(-1, |length| length.saturating_add(4))
             }
+            Self::Timestamp(Some(digits)) | Self::TimestampTz(Some(digits)) => digits.into(),
             Self::SmallInt
             | Self::Integer
             | Self::BigInt
@@ -148,8 +168,8 @@ impl ColumnType {
             | Self::Text
             | Self::Varchar(None)
             | Self::Date
-            | Self::Timestamp
-            | Self::TimestampTz
+            | Self::Timestamp(None)
+            | Self::TimestampTz(None)
             | Self::Uuid
             | Self::Boolean
             | Self::Bytea
@@ -173,8 +193,10 @@ impl ColumnType {
             Self::Varchar(None) => "character varying".into(),
             Self::Varchar(Some(length)) => format!("character varying({length})"),
             Self::Date => "date".into(),
-            Self::Timestamp => "timestamp without time zone".into(),
-            Self::TimestampTz => "timestamp with time zone".into(),
+            Self::Timestamp(None) => "timestamp without time zone".into(),
+            Self::Timestamp(Some(digits)) => format!("timestamp({digits}) without time zone"),
+            Self::TimestampTz(None) => "timestamp with time zone".into(),
+            Self::TimestampTz(Some(digits)) => format!("timestamp({digits}) with time zone"),
             Self::Uuid => "uuid".into(),
             Self::Boolean => "boolean".into(),
             Self::Bytea => "bytea".into(),
@@ -191,14 +213,19 @@ impl ColumnType {
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name).to_owned();
         let (word, rest) =
             name.split_once('(').map_or((name.as_str(), None), |(word, rest)| (word, Some(rest)));
-        let word = word.split_whitespace().collect::<Vec<_>>().join(" ");
-        let numbers = match rest {
-            None => Vec::new(),
+        let (numbers, behind) = match rest {
+            None => (Vec::new(), ""),
             Some(rest) => {
-                let inside = rest.strip_suffix(')')?;
-                inside.split(',').map(|number| number.trim().parse().ok()).collect::<Option<Vec<u32>>>()?
+                let (inside, behind) = rest.split_once(')')?;
+                let numbers = inside.split(',').map(|number| number.trim().parse().ok());
+                (numbers.collect::<Option<Vec<u32>>>()?, behind)
             }
         };
+        let word = word.split_whitespace().chain(behind.split_whitespace()).collect::<Vec<_>>().join(" ");
+        // Of moments only, the digits stand within the name.
+        if !behind.is_empty() && !word.starts_with("timestamp ") {
+            return None;
+        }
         let plain = match word.as_str() {
             // Digits in base 2 that it has at least.
             "float" if !numbers.is_empty() => {
@@ -208,9 +235,6 @@ impl ColumnType {
                     _ => None,
                 };
             }
-            // All the digits that a moment has.
-            "timestamp" | "timestamp without time zone" if *numbers == [6] => return Some(Self::Timestamp),
-            "timestamptz" | "timestamp with time zone" if *numbers == [6] => return Some(Self::TimestampTz),
             "smallint" | "int2" => Self::SmallInt,
             "integer" | "int" | "int4" => Self::Integer,
             "bigint" | "int8" => Self::BigInt,
@@ -218,13 +242,15 @@ impl ColumnType {
             "double precision" | "float8" | "float" => Self::DoublePrecision,
             "text" => Self::Text,
             "date" => Self::Date,
-            "timestamp" | "timestamp without time zone" => Self::Timestamp,
-            "timestamptz" | "timestamp with time zone" => Self::TimestampTz,
             "uuid" => Self::Uuid,
             "boolean" | "bool" => Self::Boolean,
             "bytea" => Self::Bytea,
             "json" => Self::Json,
             "jsonb" => Self::Jsonb,
+            "timestamp" | "timestamp without time zone" => return Self::of_digits(&numbers, Self::Timestamp),
+            "timestamptz" | "timestamp with time zone" => {
+                return Self::of_digits(&numbers, Self::TimestampTz);
+            }
             "numeric" | "decimal" | "dec" => {
                 return match *numbers {
                     [] => Some(Self::Numeric(None)),
@@ -243,6 +269,15 @@ impl ColumnType {
             _ => return None,
         };
         numbers.is_empty().then_some(plain)
+    }
+
+    /// Of more digits than six PostgreSQL takes six, and warns.
+    fn of_digits(numbers: &[u32], of: fn(Option<u8>) -> Self) -> Option<Self> {
+        match *numbers {
+            [] => Some(of(None)),
+            [digits @ 0..=6] => Some(of(u8::try_from(digits).ok())),
+            _ => None,
+        }
     }
 
     fn numeric(precision: u32, scale: u32) -> Option<Self> {
@@ -270,7 +305,8 @@ mod tests {
             ("Double Precision", "double precision"),
             ("float(53)", "double precision"),
             ("FLOAT(24)", "real"),
-            ("timestamptz(6)", "timestamp with time zone"),
+            ("timestamptz(6)", "timestamp(6) with time zone"),
+            ("timestamp (0) WITHOUT time zone", "timestamp(0) without time zone"),
             ("char varying(20)", "character varying(20)"),
             ("pg_catalog.\"varchar\"(20)", "character varying(20)"),
         ] {
@@ -285,7 +321,11 @@ mod tests {
             "varchar(0)",
             "int(4)",
             "float(54)",
-            "timestamp(3)",
+            "timestamp(7)",
+            "timestamp(3) of day",
+            "timestamptz(3) with time zone",
+            "numeric(3) with time zone",
+            "varchar(3)(4)",
             "varchar(x)",
             "text(",
         ] {
@@ -293,5 +333,6 @@ mod tests {
         }
         assert_eq!(ColumnType::parse("numeric(12,2)").unwrap().modifier(), 786_438);
         assert_eq!(ColumnType::parse("varchar(20)").unwrap().modifier(), 24);
+        assert_eq!(ColumnType::parse("timestamptz(0)").unwrap().modifier(), 0);
     }
 }

@@ -73,17 +73,17 @@ impl Moment {
         Self { start: Start::Statement, ..Self::default() }
     }
 
-    /// The type that it is of.
+    /// The type that it is of, without digits.
     pub(crate) fn kind(&self) -> ColumnType {
-        self.steps.iter().fold(ColumnType::TimestampTz, |kind, step| match step {
+        self.steps.iter().fold(ColumnType::TimestampTz(None), |kind, step| match step {
             Step::Cast(to) => *to,
-            Step::Compared => ColumnType::Timestamp,
-            Step::Plus(_) if kind == ColumnType::Date => ColumnType::Timestamp,
+            Step::Compared => ColumnType::Timestamp(None),
+            Step::Plus(_) if kind == ColumnType::Date => ColumnType::Timestamp(None),
             Step::Plus(_) => kind,
             Step::PlusDays(_) => ColumnType::Date,
-            Step::InUtc => ColumnType::Timestamp,
+            Step::InUtc => ColumnType::Timestamp(None),
             // A day is taken for its first moment in the session's zone.
-            Step::Truncated(_) if kind == ColumnType::Date => ColumnType::TimestampTz,
+            Step::Truncated(_) if kind == ColumnType::Date => ColumnType::TimestampTz(None),
             Step::Truncated(_) | Step::Rounded(_) => kind,
         })
     }
@@ -95,14 +95,22 @@ impl Moment {
 
     /// It as another type of days and moments; none if that is something else.
     pub(crate) fn cast_to(self, kind: ColumnType) -> Option<Self> {
-        kind.is_time().then(|| if self.kind() == kind { self } else { self.with(Step::Cast(kind)) })
+        let plain = kind.plain();
+        kind.is_time().then_some(())?;
+        let cast = if self.kind() == plain { self } else { self.with(Step::Cast(plain)) };
+        Some(match kind {
+            ColumnType::Timestamp(Some(digits)) | ColumnType::TimestampTz(Some(digits)) => {
+                cast.rounded(digits)
+            }
+            _ => cast,
+        })
     }
 
     /// It as it is compared with values of another type.
     pub(crate) fn compared_as(self, kind: ColumnType) -> Option<Self> {
         match (self.kind(), kind) {
-            (ColumnType::TimestampTz, ColumnType::Timestamp) => Some(self.with(Step::Compared)),
-            _ => self.cast_to(kind),
+            (ColumnType::TimestampTz(_), ColumnType::Timestamp(_)) => Some(self.with(Step::Compared)),
+            _ => self.cast_to(kind.plain()),
         }
     }
 
@@ -117,7 +125,7 @@ impl Moment {
 
     /// `AT TIME ZONE 'UTC'` of a moment.
     pub(crate) fn in_utc(self) -> Option<Self> {
-        (self.kind() == ColumnType::TimestampTz).then(|| self.with(Step::InUtc))
+        self.kind().is_zoned().then(|| self.with(Step::InUtc))
     }
 
     /// `date_trunc`.
@@ -139,27 +147,27 @@ impl Moment {
             Start::Transaction => began.transaction,
             Start::Statement => began.statement,
         };
-        let mut found = (Datum::Timestamp(start), ColumnType::TimestampTz);
+        let mut found = (Datum::Timestamp(start), ColumnType::TimestampTz(None));
         for step in &self.steps {
             found = match (*step, found) {
                 (Step::Cast(to), (value, kind)) => (value.cast(kind, to, zone)?, to),
                 (Step::Compared, (value, kind)) => {
                     let zone = if zone.is_utc() { zone } else { Zone::Unknown };
-                    (value.cast(kind, ColumnType::Timestamp, zone)?, ColumnType::Timestamp)
+                    (value.cast(kind, ColumnType::Timestamp(None), zone)?, ColumnType::Timestamp(None))
                 }
-                (Step::InUtc, (value, _)) => (value, ColumnType::Timestamp),
+                (Step::InUtc, (value, _)) => (value, ColumnType::Timestamp(None)),
                 (Step::PlusDays(by), (Datum::Date(day), kind)) => (days_after(day, Some(by.into()))?, kind),
                 (Step::Plus(by), (value, kind)) => {
-                    let to = if kind == ColumnType::Date { ColumnType::Timestamp } else { kind };
+                    let to = if kind == ColumnType::Date { ColumnType::Timestamp(None) } else { kind };
                     let moment = moment_of(value, kind, to, zone)?;
-                    let is_zoned = to == ColumnType::TimestampTz && !by.is_of_clock();
+                    let is_zoned = to.is_zoned() && !by.is_of_clock();
                     let found = if is_zoned { moved_in(moment, by, zone)? } else { moved(moment, by)? };
                     (Datum::Timestamp(found), to)
                 }
                 (Step::Truncated(to), (value, kind)) => {
-                    let of = if kind == ColumnType::Date { ColumnType::TimestampTz } else { kind };
+                    let of = if kind == ColumnType::Date { ColumnType::TimestampTz(None) } else { kind };
                     let moment = moment_of(value, kind, of, zone)?;
-                    let is_zoned = of == ColumnType::TimestampTz;
+                    let is_zoned = of.is_zoned();
                     let found =
                         if is_zoned { truncated_in(moment, to, zone)? } else { truncated(moment, to)? };
                     (Datum::Timestamp(found), of)

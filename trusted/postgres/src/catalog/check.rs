@@ -105,7 +105,7 @@ fn kind(kind: ColumnType) -> String {
     match kind {
         ColumnType::Text | ColumnType::Varchar(_) => "text".into(),
         ColumnType::Numeric(Some((_, scale))) => format!("numeric of scale {scale}"),
-        other => other.name(),
+        other => other.plain().name(),
     }
 }
 

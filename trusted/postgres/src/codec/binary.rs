@@ -63,8 +63,8 @@ fn said(oid: u32, number: fn(ColumnType) -> u32, texts: [u32; 4]) -> Said {
         ColumnType::DoublePrecision,
         ColumnType::Numeric(None),
         ColumnType::Date,
-        ColumnType::Timestamp,
-        ColumnType::TimestampTz,
+        ColumnType::Timestamp(None),
+        ColumnType::TimestampTz(None),
         ColumnType::Uuid,
         ColumnType::Boolean,
         ColumnType::Bytea,
@@ -133,8 +133,8 @@ fn read(kind: ColumnType, bytes: &[u8]) -> Result<Datum, SqlError> {
         | ColumnType::Real
         | ColumnType::DoublePrecision
         | ColumnType::Date
-        | ColumnType::Timestamp
-        | ColumnType::TimestampTz
+        | ColumnType::Timestamp(_)
+        | ColumnType::TimestampTz(_)
         | ColumnType::Uuid
         | ColumnType::Bytea => Datum::from_stored(kind, bytes).map_err(|_| malformed(kind))?,
     })

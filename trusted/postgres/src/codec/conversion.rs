@@ -1,7 +1,7 @@
 //! Values of one type as those of another: PostgreSQL's casts.
 
 use super::calendar::MOMENTS;
-use super::{DAY_MICROSECONDS, Datum, Numeric, Zone, float};
+use super::{DAY_MICROSECONDS, Datum, Numeric, Zone, float, rounded_moment};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 
@@ -113,6 +113,10 @@ impl Datum {
                 }
                 Self::Text(text)
             }
+            (
+                Self::Timestamp(moment),
+                ColumnType::Timestamp(Some(digits)) | ColumnType::TimestampTz(Some(digits)),
+            ) => Self::Timestamp(rounded_moment(moment, digits)),
             (value, _) => value,
         })
     }
@@ -126,9 +130,7 @@ impl Datum {
             return Ok(self);
         }
         Ok(match (self, to) {
-            (Self::Timestamp(moment), ColumnType::Text | ColumnType::Varchar(_))
-                if from == ColumnType::TimestampTz =>
-            {
+            (Self::Timestamp(moment), ColumnType::Text | ColumnType::Varchar(_)) if from.is_zoned() => {
                 zone.clock(moment).ok_or_else(|| zoned(from, to))?;
                 Self::Text(Self::Timestamp(moment).to_text_in(from, zone))
             }
@@ -144,19 +146,19 @@ impl Datum {
             (Self::Integer(number), ColumnType::Boolean) if from == ColumnType::Integer => {
                 Self::Boolean(number != 0)
             }
-            (Self::Date(days), to @ (ColumnType::Timestamp | ColumnType::TimestampTz)) => {
+            (Self::Date(days), to @ (ColumnType::Timestamp(_) | ColumnType::TimestampTz(_))) => {
                 let clock = moment_of(days)?;
-                let moment = if to == ColumnType::TimestampTz { zone.moment(clock) } else { Some(clock) };
+                let moment = if to.is_zoned() { zone.moment(clock) } else { Some(clock) };
                 Self::Timestamp(moment.ok_or_else(|| zoned(from, to))?)
             }
             (Self::Timestamp(moment), to @ ColumnType::Date) => {
-                let clock = if from == ColumnType::TimestampTz { zone.clock(moment) } else { Some(moment) };
+                let clock = if from.is_zoned() { zone.clock(moment) } else { Some(moment) };
                 Self::Date(day_of(clock.ok_or_else(|| zoned(from, to))?))
             }
-            (Self::Timestamp(moment), ColumnType::Timestamp) => {
+            (Self::Timestamp(moment), ColumnType::Timestamp(_)) => {
                 Self::Timestamp(zone.clock(moment).ok_or_else(|| zoned(from, to))?)
             }
-            (Self::Timestamp(clock), ColumnType::TimestampTz) => {
+            (Self::Timestamp(clock), ColumnType::TimestampTz(_)) => {
                 Self::Timestamp(zone.moment(clock).ok_or_else(|| zoned(from, to))?)
             }
             (value, to) if from.is_number() && to.is_number() => value.number_as(to)?,
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn a_zone_is_needed_only_where_one_is_lost_or_found() {
         let moment = Datum::Timestamp(0);
-        let (with, without) = (ColumnType::TimestampTz, ColumnType::Timestamp);
+        let (with, without) = (ColumnType::TimestampTz(None), ColumnType::Timestamp(None));
         assert_eq!(moment.clone().converted(with, without, Zone::Unknown).unwrap_err().sqlstate, "42804");
         assert_eq!(moment.clone().converted(with, without, Zone::Utc).unwrap(), moment);
         assert_eq!(

@@ -287,10 +287,11 @@ mod tests {
 
     #[test]
     fn months_end_where_a_shorter_one_does() {
-        let moment = |text| match Datum::from_text(crate::column_type::ColumnType::Timestamp, text).unwrap() {
-            Datum::Timestamp(moment) => moment,
-            other => panic!("{other:?}"),
-        };
+        let moment =
+            |text| match Datum::from_text(crate::column_type::ColumnType::Timestamp(None), text).unwrap() {
+                Datum::Timestamp(moment) => moment,
+                other => panic!("{other:?}"),
+            };
         for (from, by, to) in [
             ("2024-01-31 10:00", "1 month", "2024-02-29 10:00"),
             ("2023-01-31 10:00", "1 month 1 day", "2023-03-01 10:00"),

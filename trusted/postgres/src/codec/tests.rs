@@ -324,7 +324,7 @@ proptest! {
 
     #[test]
     fn moments_come_back(moment in -211_813_488_000_000_000_i64..9_223_371_331_200_000_000) {
-        for kind in [ColumnType::Timestamp, ColumnType::TimestampTz] {
+        for kind in [ColumnType::Timestamp(None), ColumnType::TimestampTz(None)] {
             let text = Datum::Timestamp(moment).to_text(kind);
             prop_assert_eq!(read(kind, &text), Datum::Timestamp(moment));
         }

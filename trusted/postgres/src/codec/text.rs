@@ -33,10 +33,10 @@ impl Datum {
     /// It is none.
     pub(crate) fn of_type_in(kind: ColumnType, text: &str, zone: Zone) -> Result<Self, SqlError> {
         let value = Self::of_type(kind, text);
-        if kind != ColumnType::TimestampTz || zone == Zone::Unknown {
+        if !kind.is_zoned() || zone == Zone::Unknown {
             return value;
         }
-        value.or_else(|error| match Self::of_type(ColumnType::Timestamp, text) {
+        value.or_else(|error| match Self::of_type(ColumnType::Timestamp(None), text) {
             Ok(Self::Timestamp(clock)) => zone.moment(clock).map(Self::Timestamp).ok_or(error),
             // No calendar has it, whatever the zone.
             Err(other) if other.sqlstate == sqlstate::DATETIME_FIELD_OVERFLOW => Err(other),
@@ -51,7 +51,8 @@ impl Datum {
     pub(crate) fn from_text(kind: ColumnType, text: &str) -> Result<Self, SqlError> {
         let name = || match kind {
             ColumnType::Numeric(_) => "numeric".to_owned(),
-            kind => kind.name(),
+            ColumnType::Timestamp(_) => "timestamp".to_owned(),
+            kind => kind.plain().name(),
         };
         let syntax = || {
             let message = format!("invalid input syntax for type {}: \"{text}\"", name());
@@ -107,8 +108,8 @@ impl Datum {
             ColumnType::Uuid => Self::Uuid(uuid(text).ok_or_else(syntax)?),
             ColumnType::Boolean => Self::Boolean(boolean(text).ok_or_else(syntax)?),
             ColumnType::Date => Self::Date(calendar::date(text).map_err(date)?),
-            ColumnType::Timestamp => Self::Timestamp(calendar::moment(text, false).map_err(date)?),
-            ColumnType::TimestampTz => Self::Timestamp(calendar::moment(text, true).map_err(date)?),
+            ColumnType::Timestamp(_) => Self::Timestamp(calendar::moment(text, false).map_err(date)?),
+            ColumnType::TimestampTz(_) => Self::Timestamp(calendar::moment(text, true).map_err(date)?),
         })
     }
 
@@ -128,16 +129,14 @@ impl Datum {
             }
             Self::Boolean(value) => if *value { "t" } else { "f" }.to_owned(),
             Self::Date(days) => calendar::date_text(*days),
-            Self::Timestamp(moment) => {
-                calendar::moment_text(*moment, (kind == ColumnType::TimestampTz).then_some(0))
-            }
+            Self::Timestamp(moment) => calendar::moment_text(*moment, kind.is_zoned().then_some(0)),
         }
     }
 
     /// The same in a session's zone: by its clock where that is known, else by that of UTC.
     pub(crate) fn to_text_in(&self, kind: ColumnType, zone: Zone) -> String {
         match self {
-            Self::Timestamp(moment) if kind == ColumnType::TimestampTz => {
+            Self::Timestamp(moment) if kind.is_zoned() => {
                 calendar::moment_text(*moment, Some(zone.ahead(*moment).unwrap_or_default()))
             }
             value => value.to_text(kind),

@@ -82,6 +82,10 @@ pub(crate) fn truncated(moment: i64, to: Unit) -> Result<i64, SqlError> {
 
 /// A moment to so many digits of a second, from zero to six; a half goes away from the year 2000.
 pub(crate) fn rounded_moment(moment: i64, digits: u8) -> i64 {
+    // Before and behind all others.
+    if moment == i64::MIN || moment == i64::MAX {
+        return moment;
+    }
     let unit = 10_i64.pow(6 - u32::from(digits.min(6)));
     let up = moment.abs().saturating_add(unit / 2) / unit * unit;
     up * moment.signum()
@@ -95,7 +99,7 @@ mod tests {
     use crate::column_type::ColumnType;
 
     fn moment(text: &str) -> i64 {
-        match Datum::from_text(ColumnType::Timestamp, text).unwrap() {
+        match Datum::from_text(ColumnType::Timestamp(None), text).unwrap() {
             Datum::Timestamp(moment) => moment,
             _ => panic!("{text} is no moment"),
         }
@@ -116,7 +120,11 @@ mod tests {
             ("year", "0001-12-31 22:15:00 BC", "0001-01-01 00:00:00 BC"),
         ] {
             let found = truncated(moment(at), Unit::parse(unit).unwrap()).unwrap();
-            assert_eq!(Datum::Timestamp(found).to_text(ColumnType::Timestamp), expected, "{unit} of {at}");
+            assert_eq!(
+                Datum::Timestamp(found).to_text(ColumnType::Timestamp(None)),
+                expected,
+                "{unit} of {at}"
+            );
         }
         assert!(Unit::parse("days").is_none() && Unit::parse("fortnight").is_none());
         let first = moment("4714-11-24 00:00:00 BC");

@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn moment(text: &str) -> i64 {
-        match Datum::from_text(ColumnType::Timestamp, text).unwrap() {
+        match Datum::from_text(ColumnType::Timestamp(None), text).unwrap() {
             Datum::Timestamp(moment) => moment,
             _ => panic!("{text} is no moment"),
         }

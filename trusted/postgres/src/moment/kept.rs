@@ -4,7 +4,7 @@ use super::{Moment, Start, Step};
 use crate::codec::{Interval, Unit};
 use crate::column_type::ColumnType;
 
-const KINDS: [ColumnType; 3] = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
+const KINDS: [ColumnType; 3] = [ColumnType::Date, ColumnType::Timestamp(None), ColumnType::TimestampTz(None)];
 
 impl Moment {
     /// One byte of what began, then for each step its number and what it takes.

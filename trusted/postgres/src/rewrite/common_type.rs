@@ -14,7 +14,7 @@ const FAMILIES: [&[ColumnType]; 2] = [
         ColumnType::Real,
         ColumnType::DoublePrecision,
     ],
-    &[ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz],
+    &[ColumnType::Date, ColumnType::Timestamp(None), ColumnType::TimestampTz(None)],
 ];
 
 /// The type that all of some types are taken for; none if they are of several families, or of none of these.

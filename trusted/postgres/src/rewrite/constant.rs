@@ -187,7 +187,7 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
         Expr::TypedString(typed) => {
             let value = lexemes.position_of(typed.value.span)?;
             let (source, written) = said(&typed.value.value)?;
-            let start = (value.saturating_sub(6)..value)
+            let start = (value.saturating_sub(8)..value)
                 .find(|start| type_name(lexemes, *start).is_some_and(|(_, end)| end == value))?;
             let (name, _) = type_name(lexemes, start)?;
             Constant { tokens: start..value + 1, source, written, cast: None }.cast_to(name)
@@ -313,6 +313,8 @@ const LONG_NAMES: [&[&str]; 9] = [
     &["national", "character"],
 ];
 
+const ZONED: [&[&str]; 2] = [&["without", "time", "zone"], &["with", "time", "zone"]];
+
 /// The name of a type that begins at a token, with its modifiers, in small letters, and where it ends. An array's ends in
 /// `[]`.
 pub(super) fn type_name(lexemes: &Lexemes, start: usize) -> Option<(String, usize)> {
@@ -337,6 +339,15 @@ pub(super) fn type_name(lexemes: &Lexemes, start: usize) -> Option<(String, usiz
         matches!(lexemes.token(at), Some(Token::RParen)).then_some(())?;
         name.push(')');
         at += 1;
+        // Of moments, the digits stand within the name.
+        let is_behind = |words: &&[&str]| {
+            let behind = words.iter().zip(at..).all(|(word, at)| lexemes.is_word(at, word));
+            behind && (lexemes.is_word(start, "timestamp") || lexemes.is_word(start, "time"))
+        };
+        if let Some(words) = ZONED.iter().copied().find(is_behind).filter(|_| long.is_none()) {
+            name.push_str(&format!(" {}", words.join(" ")));
+            at += words.len();
+        }
     }
     while let (Some(Token::LBracket), Some(Token::RBracket)) = (lexemes.token(at), lexemes.token(at + 1)) {
         name.push_str("[]");
@@ -356,8 +367,8 @@ pub(super) fn cast_agrees(name: &str, kind: ColumnType) -> bool {
         ColumnType::Numeric(_) => 3,
         ColumnType::Text | ColumnType::Varchar(_) => 4,
         ColumnType::Date => 5,
-        ColumnType::Timestamp => 6,
-        ColumnType::TimestampTz => 7,
+        ColumnType::Timestamp(_) => 6,
+        ColumnType::TimestampTz(_) => 7,
         ColumnType::Uuid => 8,
         ColumnType::Boolean => 9,
         ColumnType::Bytea => 10,

@@ -429,6 +429,8 @@ fn fits(from: ColumnType, to: ColumnType) -> bool {
         DoublePrecision => matches!(to, DoublePrecision | Text | Varchar(_)),
         Numeric(_) => matches!(to, Numeric(_) | Text | Varchar(_)),
         Text | Varchar(_) => matches!(to, Text | Varchar(_)),
-        Date | Timestamp | TimestampTz | Uuid | Boolean | Bytea | Json | Jsonb => to == from,
+        Date | Timestamp(_) | TimestampTz(_) | Uuid | Boolean | Bytea | Json | Jsonb => {
+            to.plain() == from.plain()
+        }
     }
 }

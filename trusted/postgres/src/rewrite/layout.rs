@@ -205,7 +205,7 @@ impl Analysis<'_> {
         let adds = separator != ", ";
         let tokens = self.tokens_of_definition(column);
         let kind = ColumnType::parse(&column.data_type.to_string());
-        if kind != Some(encryption.kind) {
+        if !kind.is_some_and(|kind| kind.is_same(encryption.kind)) {
             let (label, is, said) = (&encryption.label, &column.data_type, encryption.kind.name());
             let message =
                 format!("column {label} is declared as {said} in the schema file, and created as {is}");

@@ -109,7 +109,7 @@ fn called(lexemes: &Lexemes, function: &Function) -> Option<(Moment, Range<usize
     let moment = match (name.as_str(), given.as_deref()) {
         ("now" | "transaction_timestamp", Some([])) | ("current_timestamp", None | Some([_])) => now,
         ("statement_timestamp", Some([])) => Moment::of_statement(),
-        ("localtimestamp", None | Some([_])) => now.cast_to(ColumnType::Timestamp)?,
+        ("localtimestamp", None | Some([_])) => now.cast_to(ColumnType::Timestamp(None))?,
         ("current_date", None) => now.cast_to(ColumnType::Date)?,
         ("date_trunc", Some([unit, of])) => return truncated(lexemes, at, unit, of),
         ("timezone", Some([zone, of])) => return in_zone(lexemes, at, zone, of),

@@ -315,8 +315,8 @@ impl Analysis<'_> {
                 ColumnType::Text
                 | ColumnType::Varchar(_)
                 | ColumnType::Date
-                | ColumnType::Timestamp
-                | ColumnType::TimestampTz
+                | ColumnType::Timestamp(_)
+                | ColumnType::TimestampTz(_)
                 | ColumnType::Uuid
                 | ColumnType::Boolean
                 | ColumnType::Bytea

@@ -363,8 +363,8 @@ fn is_number(kind: ColumnType) -> bool {
         ColumnType::Text
         | ColumnType::Varchar(_)
         | ColumnType::Date
-        | ColumnType::Timestamp
-        | ColumnType::TimestampTz
+        | ColumnType::Timestamp(_)
+        | ColumnType::TimestampTz(_)
         | ColumnType::Uuid
         | ColumnType::Boolean
         | ColumnType::Bytea
@@ -404,8 +404,8 @@ fn check_order(
         | ColumnType::DoublePrecision
         | ColumnType::Numeric(Some(_))
         | ColumnType::Date
-        | ColumnType::Timestamp
-        | ColumnType::TimestampTz
+        | ColumnType::Timestamp(_)
+        | ColumnType::TimestampTz(_)
         | ColumnType::Uuid
         | ColumnType::Boolean
         | ColumnType::Json

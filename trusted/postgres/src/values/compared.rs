@@ -54,7 +54,7 @@ impl Standing<Vec<u8>> {
 pub(crate) fn is_finer(sent: ColumnType, kind: ColumnType) -> bool {
     match sent {
         ColumnType::Numeric(_) | ColumnType::Real | ColumnType::DoublePrecision => kind.is_integer(),
-        ColumnType::Timestamp | ColumnType::TimestampTz => kind == ColumnType::Date,
+        ColumnType::Timestamp(_) | ColumnType::TimestampTz(_) => kind == ColumnType::Date,
         _ => false,
     }
 }
@@ -172,7 +172,7 @@ fn sent(value: &Value, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Op
 fn compared(Given { datum, kind }: Given, column: ColumnType, inputs: Inputs<'_>) -> Result<Datum, SqlError> {
     let zone = inputs.asker.viewer.zone;
     // Elsewhere a day begins at another moment of each zone, and what clocks say is not in the order of what they mean.
-    let is_known = kind != ColumnType::TimestampTz || zone.is_utc();
+    let is_known = !kind.is_zoned() || zone.is_utc();
     let zone = if is_known { zone } else { Zone::Unknown };
     if is_known && is_finer(kind, column) { Ok(datum) } else { datum.compared_as(kind, column, zone) }
 }

@@ -335,8 +335,9 @@ pub(crate) fn common_kind(kinds: &[ColumnType]) -> Option<ColumnType> {
 
 /// The type that days and moments of several types have in common; none if there are others among them.
 pub(crate) fn common_time(kinds: &[ColumnType]) -> Option<ColumnType> {
-    const WIDER: [ColumnType; 3] = [ColumnType::Date, ColumnType::Timestamp, ColumnType::TimestampTz];
-    let places = kinds.iter().map(|kind| WIDER.iter().position(|one| one == kind));
+    const WIDER: [ColumnType; 3] =
+        [ColumnType::Date, ColumnType::Timestamp(None), ColumnType::TimestampTz(None)];
+    let places = kinds.iter().map(|kind| WIDER.iter().position(|one| *one == kind.plain()));
     WIDER.get(places.collect::<Option<Vec<_>>>()?.into_iter().max()?).copied()
 }
 
@@ -347,7 +348,7 @@ fn casts(from: ColumnType, to: ColumnType) -> bool {
         (from, to) if from.is_number() && to.is_number() => true,
         (from, to) if from.is_text() => to.is_text() || to.is_number() || to == ColumnType::Boolean,
         (ColumnType::Boolean, ColumnType::Integer) | (ColumnType::Integer, ColumnType::Boolean) => true,
-        (ColumnType::Date, ColumnType::Timestamp) | (ColumnType::Timestamp, ColumnType::Date) => true,
+        (ColumnType::Date, ColumnType::Timestamp(_)) | (ColumnType::Timestamp(_), ColumnType::Date) => true,
         (from, to) if to.is_text() => {
             from.is_number()
                 || matches!(
@@ -355,7 +356,7 @@ fn casts(from: ColumnType, to: ColumnType) -> bool {
                     ColumnType::Boolean
                         | ColumnType::Uuid
                         | ColumnType::Date
-                        | ColumnType::Timestamp
+                        | ColumnType::Timestamp(_)
                         | ColumnType::Json
                 )
         }

@@ -86,7 +86,7 @@ pub(super) fn read(
     let reading = |said| Reading { said, cast, kind, zone: inputs.asker.viewer.zone };
     let own = |text: &Option<String>| {
         let read = |text| match kind {
-            ColumnType::TimestampTz => reading(Said::Open).of_type(kind, text),
+            ColumnType::TimestampTz(_) => reading(Said::Open).of_type(kind, text),
             _ => Datum::from_text(kind, text),
         };
         Ok(text.as_deref().map(read).transpose()?.map(|datum| Given { datum, kind }))
@@ -193,7 +193,7 @@ fn stored(
         None if encryption.origin != Origin::Stored
             && kind.is_time()
             && encryption.kind.is_time()
-            && kind != encryption.kind =>
+            && kind.plain() != encryption.kind.plain() =>
         {
             let message =
                 format!("a value of type {} is chosen beside column {}'s", kind.name(), encryption.label);

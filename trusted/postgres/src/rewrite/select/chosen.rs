@@ -373,7 +373,7 @@ impl Analysis<'_> {
         let family = |kind: ColumnType| match kind.plain() {
             kind if kind.is_number() => ColumnType::Numeric(None),
             kind if kind.is_text() => ColumnType::Text,
-            ColumnType::Timestamp | ColumnType::TimestampTz => ColumnType::Date,
+            ColumnType::Timestamp(_) | ColumnType::TimestampTz(_) => ColumnType::Date,
             kind => kind,
         };
         let other = |first: &ColumnType| kinds.iter().find(|kind| family(**kind) != family(*first));

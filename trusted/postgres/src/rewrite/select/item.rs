@@ -121,7 +121,7 @@ pub(in crate::rewrite) fn first_token(lexemes: &Lexemes, expression: &Expr) -> u
 fn of_function(encryption: &Arc<Encryption>, varchar: ColumnType) -> Arc<Encryption> {
     let kind = match encryption.kind {
         ColumnType::Varchar(_) => varchar,
-        ColumnType::Numeric(_) => ColumnType::Numeric(None),
+        kind if kind.plain() != kind => kind.plain(),
         _ => return encryption.clone(),
     };
     Arc::new(Encryption { kind, ..(**encryption).clone() })
