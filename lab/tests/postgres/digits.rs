@@ -11,7 +11,7 @@ zoned = { id = "6b1b2c3d4e5f7d02", type = "timestamptz(0)", operations = ["equal
 many = { id = "6b1b2c3d4e5f7d03", type = "timestamp(1) with time zone", operations = ["order"], order = "fh_ope" }
 bare = { id = "6b1b2c3d4e5f7d04", type = "timestamp(2) without time zone" }
 whole = { id = "6b1b2c3d4e5f7d05", type = "timestamp(6)", operations = ["equality"] }
-more = { id = "6b1b2c3d4e5f7d06", type = "timestamp(3)", operations = ["equality"] }
+more = { id = "6b1b2c3d4e5f7d06", type = "timestamp(3)", operations = ["unique"] }
 "#;
 
 const CREATE: &str = "CREATE TABLE readings (id serial PRIMARY KEY, at timestamp(3) DEFAULT now(), zoned timestamptz(0) DEFAULT current_timestamp, \
@@ -58,6 +58,13 @@ const STATEMENTS: &[&str] = &[
     "INSERT INTO readings (id, at) VALUES (30, '2025-05-01 10:11:12.98765') ON CONFLICT (id) DO UPDATE SET at = EXCLUDED.at RETURNING at",
     "INSERT INTO readings (id, at) VALUES (31, 'yesterday noon or so')",
     "INSERT INTO readings (id, at) VALUES (31, '2024-05-01 10:11:60.5')",
+    // A cast that keeps all digits of the column is none.
+    "UPDATE readings SET at = (CASE WHEN id = 1 THEN '2024-05-01 10:11:12.98765' ELSE at END)::timestamp(6) WHERE id < 4",
+    "UPDATE readings SET zoned = coalesce(zoned, '2024-01-01 00:00:00.7+00')::timestamptz(3)",
+    "UPDATE readings SET whole = coalesce(whole, '2024-01-01 00:00:00.7')::timestamp",
+    "ALTER TABLE readings ALTER COLUMN whole SET DEFAULT '2024-01-01 00:00:00.12399'::timestamp(6)",
+    "ALTER TABLE readings ALTER COLUMN bare SET DEFAULT '2024-01-01 00:00:00.12399'::timestamp(4) without time zone",
+    "INSERT INTO readings (id, at) VALUES (33, NULL) RETURNING whole, bare",
     "PREPARE put (int, timestamp) AS INSERT INTO readings (id, at) VALUES ($1, $2)",
     "EXECUTE put (32, '2024-05-01 10:11:12.98765')",
     "PREPARE found (timestamp(3)) AS SELECT id FROM readings WHERE at = $1 ORDER BY id",
@@ -93,6 +100,24 @@ async fn moments_are_rounded_to_the_digits_of_their_column() {
             [answered(&clients[0], statement).await, answered(&clients[1], statement).await];
         assert_eq!(plain, encrypted, "{statement}");
     }
+    // The key that is there is the rounded one.
+    let mut details = Vec::new();
+    for client in &clients {
+        client.batch_execute("CREATE UNIQUE INDEX once ON readings (more)").await.unwrap_err();
+        client
+            .batch_execute("UPDATE readings SET more = NULL; CREATE UNIQUE INDEX once ON readings (more)")
+            .await
+            .unwrap();
+        client
+            .batch_execute("UPDATE readings SET more = '2024-05-01 10:11:12.98765' WHERE id = 1")
+            .await
+            .unwrap();
+        let twice = "UPDATE readings SET more = '2024-05-01 10:11:12.98812' WHERE id = 2";
+        let error = client.batch_execute(twice).await.unwrap_err();
+        details.push(error.as_db_error().unwrap().detail().map(str::to_owned));
+        client.batch_execute("DROP INDEX once").await.unwrap();
+    }
+    assert_eq!(details[0], details[1]);
     assert_eq!(copied(&clients[0]).await, copied(&clients[1]).await);
     for client in &clients {
         // Text and binary, and a row's description as drivers read it.

@@ -41,6 +41,7 @@ mod moments;
 mod mope;
 mod named;
 mod namesakes;
+mod of_time;
 mod orders;
 mod ordinary;
 mod outages;

@@ -2,10 +2,12 @@
 //! clock says when.
 
 mod kept;
+mod of_time;
 
 use crate::codec::{Datum, Interval, Unit, Zone, days_after, moved, rounded_moment, truncated};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
+pub use of_time::OfTime;
 use std::time::{Duration, SystemTime};
 
 /// From the first of January 1970 to that of 2000.
@@ -157,21 +159,8 @@ impl Moment {
                 }
                 (Step::InUtc, (value, _)) => (value, ColumnType::Timestamp(None)),
                 (Step::PlusDays(by), (Datum::Date(day), kind)) => (days_after(day, Some(by.into()))?, kind),
-                (Step::Plus(by), (value, kind)) => {
-                    let to = if kind == ColumnType::Date { ColumnType::Timestamp(None) } else { kind };
-                    let moment = moment_of(value, kind, to, zone)?;
-                    let is_zoned = to.is_zoned() && !by.is_of_clock();
-                    let found = if is_zoned { moved_in(moment, by, zone)? } else { moved(moment, by)? };
-                    (Datum::Timestamp(found), to)
-                }
-                (Step::Truncated(to), (value, kind)) => {
-                    let of = if kind == ColumnType::Date { ColumnType::TimestampTz(None) } else { kind };
-                    let moment = moment_of(value, kind, of, zone)?;
-                    let is_zoned = of.is_zoned();
-                    let found =
-                        if is_zoned { truncated_in(moment, to, zone)? } else { truncated(moment, to)? };
-                    (Datum::Timestamp(found), of)
-                }
+                (Step::Plus(by), (value, kind)) => moved_by(value, kind, by, zone)?,
+                (Step::Truncated(to), (value, kind)) => cut(value, kind, to, zone)?,
                 (Step::Rounded(digits), (Datum::Timestamp(moment), kind)) => {
                     (Datum::Timestamp(rounded_moment(moment, digits)), kind)
                 }
@@ -180,6 +169,40 @@ impl Moment {
         }
         Ok(found)
     }
+}
+
+/// A day or a moment an interval later, and its type.
+fn moved_by(
+    value: Datum,
+    kind: ColumnType,
+    by: Interval,
+    zone: Zone,
+) -> Result<(Datum, ColumnType), SqlError> {
+    let to = if kind == ColumnType::Date { ColumnType::Timestamp(None) } else { kind.plain() };
+    let moment = moment_of(value, kind, to, zone)?;
+    let found = match is_infinite(moment) {
+        true => moment,
+        false if to.is_zoned() && !by.is_of_clock() => moved_in(moment, by, zone)?,
+        false => moved(moment, by)?,
+    };
+    Ok((Datum::Timestamp(found), to))
+}
+
+/// The first moment of the unit that a day or a moment is in, and its type.
+fn cut(value: Datum, kind: ColumnType, to: Unit, zone: Zone) -> Result<(Datum, ColumnType), SqlError> {
+    let of = if kind == ColumnType::Date { ColumnType::TimestampTz(None) } else { kind.plain() };
+    let moment = moment_of(value, kind, of, zone)?;
+    let found = match is_infinite(moment) {
+        true => moment,
+        false if of.is_zoned() => truncated_in(moment, to, zone)?,
+        false => truncated(moment, to)?,
+    };
+    Ok((Datum::Timestamp(found), of))
+}
+
+/// Is it before or behind all others?
+fn is_infinite(moment: i64) -> bool {
+    moment == i64::MIN || moment == i64::MAX
 }
 
 /// A value as one of a type of moments.

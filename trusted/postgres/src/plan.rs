@@ -11,7 +11,7 @@ mod form;
 use crate::catalog::{Encryption, Tables, Taken};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
-use crate::moment::Moment;
+use crate::moment::{Moment, OfTime};
 use crate::named::Naming;
 pub use derived::{Called, Compared, Derived, DerivedExpression, DerivedPart};
 pub use form::{Form, Gap, Side};
@@ -269,6 +269,8 @@ pub enum Expression {
     Negated(Box<Expression>),
     /// The one of the number, from 1, that a plain column of the row says; NULL without one.
     Chosen(usize, Vec<Expression>),
+    /// What is made of a day or a moment.
+    OfTime(OfTime, Box<Expression>),
     /// As a cast makes it.
     Cast(Box<Expression>, ColumnType),
     /// As a column has it that it is assigned to.

@@ -28,6 +28,7 @@ mod meant;
 mod mention;
 mod moment;
 mod naming;
+mod of_time;
 mod places;
 mod recompute;
 mod relations;

@@ -473,10 +473,10 @@ impl Output {
         };
         if let Some(mut folding) = Folding::of(self, raw_is_binary) {
             let found = match raw {
-                None => folding.end_of_nothing()?,
+                None => folding.end_of_nothing(keys.zone())?,
                 Some(raw) => {
                     folding.read(raw, keys)?;
-                    folding.end()?
+                    folding.end(keys.zone())?
                 }
             };
             return Ok(found.map(|(value, kind)| written(&value, kind)));

@@ -1,5 +1,6 @@
 //! PostgreSQL's binary formats.
 
+use super::calendar::{DATES, MOMENTS};
 use super::{Datum, Numeric};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
@@ -110,6 +111,19 @@ fn malformed(kind: ColumnType) -> SqlError {
     )
 }
 
+/// A day or a moment that PostgreSQL has.
+fn in_range(value: Datum) -> Result<Datum, SqlError> {
+    let (is_one, name) = match value {
+        Datum::Date(day) => (day == i32::MIN || day == i32::MAX || DATES.contains(&i64::from(day)), "date"),
+        Datum::Timestamp(moment) => {
+            (moment == i64::MIN || moment == i64::MAX || MOMENTS.contains(&moment), "timestamp")
+        }
+        _ => return Ok(value),
+    };
+    let range = || SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, format!("{name} out of range"));
+    is_one.then_some(value).ok_or_else(range)
+}
+
 fn read(kind: ColumnType, bytes: &[u8]) -> Result<Datum, SqlError> {
     let wrong = |_| malformed(kind);
     Ok(match kind {
@@ -136,7 +150,7 @@ fn read(kind: ColumnType, bytes: &[u8]) -> Result<Datum, SqlError> {
         | ColumnType::Timestamp(_)
         | ColumnType::TimestampTz(_)
         | ColumnType::Uuid
-        | ColumnType::Bytea => Datum::from_stored(kind, bytes).map_err(|_| malformed(kind))?,
+        | ColumnType::Bytea => in_range(Datum::from_stored(kind, bytes).map_err(|_| malformed(kind))?)?,
     })
 }
 

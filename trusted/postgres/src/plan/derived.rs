@@ -3,6 +3,7 @@
 use super::{Arithmetic, Fold};
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
+use crate::moment::OfTime;
 use std::sync::Arc;
 
 /// What the proxy computes of a row: of its sealed values, of sums, and of what stands beside them.
@@ -54,6 +55,8 @@ pub enum DerivedExpression {
     Round(Box<DerivedExpression>, Option<i32>),
     /// What a function makes of it.
     Called(Called, Box<DerivedExpression>),
+    /// What is made of a day or a moment.
+    OfTime(OfTime, Box<DerivedExpression>),
     /// Of another type.
     Cast(Box<DerivedExpression>, ColumnType),
     /// Whether the two compare so.

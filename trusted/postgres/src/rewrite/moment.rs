@@ -198,7 +198,7 @@ fn open_interval(lexemes: &Lexemes, expression: &Expr, is_one: bool) -> Option<(
 }
 
 /// An interval that is written down: `interval '1 day'`, `'1 day'::interval`, `interval '1' day`.
-fn interval(lexemes: &Lexemes, expression: &Expr) -> Option<(Interval, Range<usize>)> {
+pub(super) fn interval(lexemes: &Lexemes, expression: &Expr) -> Option<(Interval, Range<usize>)> {
     match expression {
         Expr::Nested(inner) => {
             let (found, tokens) = interval(lexemes, inner)?;
@@ -231,7 +231,8 @@ fn interval(lexemes: &Lexemes, expression: &Expr) -> Option<(Interval, Range<usi
     }
 }
 
-fn string<'e>(lexemes: &Lexemes, expression: &'e Expr) -> Option<(&'e str, usize)> {
+/// A string, and its token.
+pub(super) fn string<'e>(lexemes: &Lexemes, expression: &'e Expr) -> Option<(&'e str, usize)> {
     match value(lexemes, expression)? {
         (Value::SingleQuotedString(text), at) => Some((text, at)),
         _ => None,

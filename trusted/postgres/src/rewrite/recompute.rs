@@ -6,6 +6,7 @@ use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written};
 use super::edits::compact;
 use super::moment::constant_or_moment;
+use super::of_time::of_time;
 use super::scope::{Relation, Scope};
 use super::write::stored_forms;
 use crate::catalog::Encryption;
@@ -72,6 +73,17 @@ fn are_of_one_time(parts: &[Expression], column: ColumnType) -> bool {
         matches!(part, Expression::Constant(_, _, None) | Expression::Parameter(_, _, None))
     };
     !(parts.iter().any(other) && parts.iter().any(is_open))
+}
+
+/// Is its type known without the column that is set?
+fn has_own_type(expression: &Expression) -> bool {
+    match expression {
+        Expression::Read(..) | Expression::OfTime(..) | Expression::Moment(_) => true,
+        Expression::Constant(_, of, cast) | Expression::Parameter(_, of, cast) => {
+            cast.is_some_and(|cast| cast.plain() == of.kind.plain())
+        }
+        _ => false,
+    }
 }
 
 impl Analysis<'_> {
@@ -149,6 +161,12 @@ impl Analysis<'_> {
     ) -> Result<Option<Expression>, SqlError> {
         if let Some(found) = constant_or_moment(self.lexemes, expression) {
             return Ok(self.computable_constant(found, of));
+        }
+        if let Some((how, inner)) = of_time(self.lexemes, expression) {
+            let inner = self.computable(inner, of, scope)?;
+            // What says no type is none that PostgreSQL would find here, and a plain column may be of any.
+            let made = inner.filter(has_own_type).map(|inner| Expression::OfTime(how, Box::new(inner)));
+            return Ok(made.filter(|made| kind_of(made).is_time()));
         }
         match expression {
             Expr::Nested(inner) => self.computable(inner, of, scope),

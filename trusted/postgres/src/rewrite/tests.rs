@@ -198,6 +198,7 @@ fn derived(of: &Derived, expression: &DerivedExpression) -> String {
         DerivedExpression::Negated(inner) => format!("-{}", inside(inner)),
         DerivedExpression::Coalesce(list) => list.iter().map(inside).collect::<Vec<_>>().join(" or "),
         DerivedExpression::Round(inner, digits) => format!("round {} to {digits:?}", inside(inner)),
+        DerivedExpression::OfTime(how, inner) => format!("{how:?} of {}", inside(inner)),
         DerivedExpression::Cast(inner, kind) => format!("{} as {}", inside(inner), kind.name()),
         other => format!("{other:?}"),
     }
@@ -219,6 +220,7 @@ fn expression(of: &Expression) -> String {
         Expression::Chosen(position, among) => {
             format!("read {position} of [{}]", among.iter().map(expression).collect::<Vec<_>>().join(", "))
         }
+        Expression::OfTime(how, inner) => format!("{how:?} of {}", expression(inner)),
         Expression::Cast(inner, kind) => format!("{} as {}", expression(inner), kind.name()),
         Expression::Assigned(inner, of) => format!("{} for {}", expression(inner), of.label),
         Expression::Upserted { is_there, new, kept } => {

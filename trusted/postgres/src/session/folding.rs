@@ -190,7 +190,7 @@ impl FoldedRow {
         let written = |(value, kind): (Datum, ColumnType)| {
             if binary { value.to_binary(kind) } else { value.to_text_in(kind, self.viewer.zone).into_bytes() }
         };
-        let value = folding.end()?.map(written);
+        let value = folding.end(self.viewer.zone)?.map(written);
         self.count(self.shown.len() + value.as_ref().map_or(0, Vec::len), rewriting)?;
         put_value(&mut self.shown, value.as_deref());
         self.next();

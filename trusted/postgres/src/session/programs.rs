@@ -106,9 +106,10 @@ fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)
         Expression::Coalesce(parts) | Expression::Chosen(_, parts) => {
             parts.iter().for_each(|part| in_expression(part, encrypted))
         }
-        Expression::Negated(inner) | Expression::Cast(inner, _) | Expression::Assigned(inner, _) => {
-            in_expression(inner, encrypted)
-        }
+        Expression::Negated(inner)
+        | Expression::OfTime(_, inner)
+        | Expression::Cast(inner, _)
+        | Expression::Assigned(inner, _) => in_expression(inner, encrypted),
         Expression::Upserted { new, kept, .. } => {
             in_expression(new, encrypted);
             in_expression(kept, encrypted);

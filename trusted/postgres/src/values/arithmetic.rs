@@ -1,6 +1,7 @@
 //! New values from old ones: arithmetic as PostgreSQL's, in the types that it computes in.
 
 use super::Inputs;
+use super::derived::{days, kind_of_days};
 use super::given::{Given, read};
 use crate::catalog::Encryption;
 use crate::codec::{Datum, Numeric, within};
@@ -56,10 +57,19 @@ fn evaluate(
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
         Expression::Moment(moment) => moment_of(moment, inputs).map(Some),
         Expression::Arithmetic(operator, left, right) => {
-            let left = evaluate(left, column, inputs)?;
-            let right = evaluate(right, column, inputs)?;
+            let has_days = kind_of_days(*operator, kind_of(left), kind_of(right)).is_some();
+            let side = if has_days { in_own_type } else { evaluate };
+            let (left, right) = (side(left, column, inputs)?, side(right, column, inputs)?);
             let (Some(left), Some(right)) = (left, right) else { return Ok(None) };
-            combine(*operator, &left, &right, column).map(Some)
+            match days(*operator, &left, &right)? {
+                Some(found) => Ok(Some(found)),
+                None => combine(*operator, &left, &right, column).map(Some),
+            }
+        }
+        Expression::OfTime(how, inner) => {
+            let Some(Typed { datum, kind }) = in_own_type(inner, column, inputs)? else { return Ok(None) };
+            let made = how.value(datum, kind, inputs.asker.viewer.zone)?;
+            Ok(made.zip(how.kind(kind)).map(|(datum, kind)| Typed { datum, kind }))
         }
         Expression::Coalesce(parts) => {
             for part in parts {
@@ -95,6 +105,19 @@ fn evaluate(
         Expression::Negated(inner) => {
             evaluate(inner, column, inputs)?.map(|value| negated(value, column)).transpose()
         }
+    }
+}
+
+/// A value that is a day or a moment, or is counted beside one: what is read is not one of the column that is set.
+fn in_own_type(
+    expression: &Expression,
+    column: &Encryption,
+    inputs: Inputs<'_>,
+) -> Result<Option<Typed>, SqlError> {
+    match expression {
+        Expression::Read(_, of) => evaluate(expression, of, inputs),
+        Expression::Number(text, _) => digits(text).map(Some),
+        other => evaluate(other, column, inputs),
     }
 }
 
@@ -161,7 +184,14 @@ pub(crate) fn kind_of(expression: &Expression) -> ColumnType {
         Expression::Plain(_, of) => of.kind,
         Expression::Number(text, _) => kind_of_digits(text),
         Expression::Moment(moment) => moment.kind(),
-        Expression::Arithmetic(_, left, right) => common(kind_of(left), kind_of(right)),
+        Expression::Arithmetic(operator, left, right) => {
+            let (left, right) = (kind_of(left), kind_of(right));
+            kind_of_days(*operator, left, right).unwrap_or_else(|| common(left, right))
+        }
+        Expression::OfTime(how, inner) => {
+            let of = kind_of(inner);
+            how.kind(of).unwrap_or(of)
+        }
         Expression::Coalesce(parts) | Expression::Chosen(_, parts) => {
             parts.iter().map(kind_of).reduce(common).unwrap_or(ColumnType::Integer)
         }

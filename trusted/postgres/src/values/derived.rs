@@ -7,16 +7,21 @@ use crate::catalog::{Encryption, Origin};
 use crate::codec::{Datum, Numeric, Zone, days_after, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
+use crate::moment::OfTime;
 use crate::plan::{Arithmetic, Called, Compared, Derived, DerivedExpression, DerivedPart};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The value of an expression where its parts have these; none is NULL.
+/// The value of an expression where its parts have these, in a session's time zone; none is NULL.
 ///
 /// # Errors
 /// A result leaves its type, something is divided by zero.
-pub(super) fn computed(derived: &Derived, values: &[Option<Typed>]) -> Result<Option<Typed>, SqlError> {
-    Computing { derived, values }.value(&derived.expression)
+pub(super) fn computed(
+    derived: &Derived,
+    values: &[Option<Typed>],
+    zone: Zone,
+) -> Result<Option<Typed>, SqlError> {
+    Computing { derived, values, zone }.value(&derived.expression)
 }
 
 /// That an expression of constants has a value.
@@ -29,7 +34,7 @@ pub(crate) fn check_constant(
 ) -> Result<(), SqlError> {
     let Some(kind) = expression.kind(&[]) else { return Ok(()) };
     let derived = Derived { parts: Vec::new(), expression: expression.clone(), kind, column: column.clone() };
-    computed(&derived, &[]).map(drop)
+    computed(&derived, &[], Zone::Unknown).map(drop)
 }
 
 /// The text and the type of what is computed of constants alone; none if that is NULL, or fails.
@@ -41,7 +46,7 @@ pub(crate) fn constant_value(expression: &DerivedExpression) -> Option<(String, 
     let column =
         Arc::new(Encryption { id, label, kind, max_bytes, equality, order, sum, text, check, origin });
     let derived = Derived { parts: Vec::new(), expression: expression.clone(), kind, column };
-    let Typed { datum, kind } = computed(&derived, &[]).ok()??;
+    let Typed { datum, kind } = computed(&derived, &[], Zone::Unknown).ok()??;
     Some((datum.cast_to_text(kind), kind))
 }
 
@@ -49,17 +54,18 @@ pub(crate) fn constant_value(expression: &DerivedExpression) -> Option<(String, 
 struct Computing<'d> {
     derived: &'d Derived,
     values: &'d [Option<Typed>],
+    zone: Zone,
 }
 
 fn truth(value: bool) -> Typed {
     Typed { datum: Datum::Boolean(value), kind: ColumnType::Boolean }
 }
 
-fn cast(value: Typed, to: ColumnType) -> Result<Typed, SqlError> {
-    Ok(Typed { datum: value.datum.cast(value.kind, to, Zone::Unknown)?, kind: to })
-}
-
 impl Computing<'_> {
+    fn cast(&self, value: Typed, to: ColumnType) -> Result<Typed, SqlError> {
+        Ok(Typed { datum: value.datum.cast(value.kind, to, self.zone)?, kind: to })
+    }
+
     fn value(&self, expression: &DerivedExpression) -> Result<Option<Typed>, SqlError> {
         match expression {
             DerivedExpression::Part(position) => {
@@ -88,8 +94,9 @@ impl Computing<'_> {
                 self.value(inner)?.map(|value| call(*called, &value)).transpose()
             }
             DerivedExpression::Cast(inner, to) => {
-                self.value(inner)?.map(|value| cast(value, *to)).transpose()
+                self.value(inner)?.map(|value| self.cast(value, *to)).transpose()
             }
+            DerivedExpression::OfTime(how, inner) => self.of_time(*how, inner),
             DerivedExpression::Coalesce(_) | DerivedExpression::NullIf(..) | DerivedExpression::Case(..) => {
                 self.chosen(expression)
             }
@@ -144,7 +151,13 @@ impl Computing<'_> {
     ) -> Result<Option<Typed>, SqlError> {
         let Some(value) = value else { return Ok(None) };
         let kind = expression.kind(&self.derived.parts).unwrap_or(value.kind);
-        cast(value, kind).map(Some)
+        self.cast(value, kind).map(Some)
+    }
+
+    fn of_time(&self, how: OfTime, inner: &DerivedExpression) -> Result<Option<Typed>, SqlError> {
+        let Some(Typed { datum, kind }) = self.value(inner)? else { return Ok(None) };
+        let made = how.value(datum, kind, self.zone)?;
+        Ok(made.zip(how.kind(kind)).map(|(datum, kind)| Typed { datum, kind }))
     }
 
     /// The truth of a condition; none is unknown.
@@ -224,7 +237,7 @@ fn comparable(how: Compared, one: ColumnType, other: ColumnType) -> bool {
 }
 
 /// Arithmetic on days; none of anything else.
-fn days(operator: Arithmetic, left: &Typed, right: &Typed) -> Result<Option<Typed>, SqlError> {
+pub(super) fn days(operator: Arithmetic, left: &Typed, right: &Typed) -> Result<Option<Typed>, SqlError> {
     let infinite = |day: i32| day == i32::MIN || day == i32::MAX;
     let moved = |day: i32, by: Option<i64>| {
         let datum = if infinite(day) { Datum::Date(day) } else { days_after(day, by)? };
@@ -341,14 +354,15 @@ pub(crate) fn common_time(kinds: &[ColumnType]) -> Option<ColumnType> {
     WIDER.get(places.collect::<Option<Vec<_>>>()?.into_iter().max()?).copied()
 }
 
-/// Does the proxy cast one type to another as PostgreSQL does, in every session?
+/// Does the proxy cast one type to another as PostgreSQL does?
 fn casts(from: ColumnType, to: ColumnType) -> bool {
     match (from, to) {
         (from, to) if from.plain() == to.plain() => true,
         (from, to) if from.is_number() && to.is_number() => true,
         (from, to) if from.is_text() => to.is_text() || to.is_number() || to == ColumnType::Boolean,
         (ColumnType::Boolean, ColumnType::Integer) | (ColumnType::Integer, ColumnType::Boolean) => true,
-        (ColumnType::Date, ColumnType::Timestamp(_)) | (ColumnType::Timestamp(_), ColumnType::Date) => true,
+        // By the session's clock, if it is known.
+        (from, to) if from.is_time() && to.is_time() => true,
         (from, to) if to.is_text() => {
             from.is_number()
                 || matches!(
@@ -357,6 +371,7 @@ fn casts(from: ColumnType, to: ColumnType) -> bool {
                         | ColumnType::Uuid
                         | ColumnType::Date
                         | ColumnType::Timestamp(_)
+                        | ColumnType::TimestampTz(_)
                         | ColumnType::Json
                 )
         }
@@ -395,6 +410,7 @@ impl DerivedExpression {
             Self::Negated(inner)
             | Self::Round(inner, _)
             | Self::Called(_, inner)
+            | Self::OfTime(_, inner)
             | Self::Cast(inner, _)
             | Self::IsNull(inner)
             | Self::Is(_, inner)
@@ -440,6 +456,7 @@ impl DerivedExpression {
                 _ => Some(ColumnType::Numeric(None)),
             },
             Self::Called(called, inner) => called.kind(inner.kind(parts)?),
+            Self::OfTime(how, inner) => how.kind(inner.kind(parts)?),
             Self::Cast(inner, to) => inner.kind(parts).filter(|from| casts(*from, *to)).map(|_| *to),
             Self::Compared(how, left, right) => {
                 let fits = comparable(*how, left.kind(parts)?, right.kind(parts)?);
@@ -472,17 +489,26 @@ fn kind_of_first(value: ColumnType, other: ColumnType) -> ColumnType {
 
 /// The type that an operator gives.
 fn kind_of_operator(operator: Arithmetic, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
-    let is_day_count = |kind| matches!(kind, ColumnType::SmallInt | ColumnType::Integer);
     match (operator, left, right) {
         (Arithmetic::Concatenated, ColumnType::Bytea, ColumnType::Bytea) => Some(ColumnType::Bytea),
         (Arithmetic::Concatenated, left, right) => {
             (left.is_text() && right.is_text()).then_some(ColumnType::Text)
         }
+        (operator, left, right) => {
+            kind_of_days(operator, left, right).or_else(|| kind_of_arithmetic(operator, left, right))
+        }
+    }
+}
+
+/// The same of days.
+pub(super) fn kind_of_days(operator: Arithmetic, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
+    let is_day_count = |kind| matches!(kind, ColumnType::SmallInt | ColumnType::Integer);
+    match (operator, left, right) {
         (Arithmetic::Plus | Arithmetic::Minus, ColumnType::Date, by) if is_day_count(by) => {
             Some(ColumnType::Date)
         }
         (Arithmetic::Plus, by, ColumnType::Date) if is_day_count(by) => Some(ColumnType::Date),
         (Arithmetic::Minus, ColumnType::Date, ColumnType::Date) => Some(ColumnType::Integer),
-        (operator, left, right) => kind_of_arithmetic(operator, left, right),
+        _ => None,
     }
 }

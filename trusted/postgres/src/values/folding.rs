@@ -3,7 +3,7 @@
 use super::arithmetic::Typed;
 use super::{ConnectionKeys, bytea, derived, not_sealed, opened};
 use crate::catalog::Encryption;
-use crate::codec::{Datum, Members, NotAnArray, Numeric};
+use crate::codec::{Datum, Members, NotAnArray, Numeric, Zone};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Derived, DerivedPart, Fold, Output};
@@ -133,24 +133,24 @@ impl Folding {
         })
     }
 
-    /// What the values come to, and its type; NULL where there are none.
+    /// What the values come to in a session's time zone, and its type; NULL where there are none.
     ///
     /// # Errors
     /// The array is not whole; a sum leaves its type.
-    pub(crate) fn end(self) -> Result<Option<(Datum, ColumnType)>, SqlError> {
+    pub(crate) fn end(self, zone: Zone) -> Result<Option<(Datum, ColumnType)>, SqlError> {
         self.members.end().map_err(|NotAnArray| not_sealed(&self.encryption))?;
         if self.at + 1 != self.parts.len() {
             return Err(not_sealed(&self.encryption));
         }
-        self.whole()
+        self.whole(zone)
     }
 
     /// The same where the array is NULL.
-    pub(crate) fn end_of_nothing(self) -> Result<Option<(Datum, ColumnType)>, SqlError> {
-        self.whole()
+    pub(crate) fn end_of_nothing(self, zone: Zone) -> Result<Option<(Datum, ColumnType)>, SqlError> {
+        self.whole(zone)
     }
 
-    fn whole(self) -> Result<Option<(Datum, ColumnType)>, SqlError> {
+    fn whole(self, zone: Zone) -> Result<Option<(Datum, ColumnType)>, SqlError> {
         let mut values = Vec::with_capacity(self.parts.len());
         for part in self.parts {
             values.push(match part {
@@ -163,7 +163,7 @@ impl Folding {
             });
         }
         let found = match &self.derived {
-            Some(derived) => derived::computed(derived, &values)?,
+            Some(derived) => derived::computed(derived, &values, zone)?,
             None => values.pop().flatten(),
         };
         Ok(found.map(|Typed { datum, kind }| (datum, kind)))

@@ -2,11 +2,19 @@
 
 use super::Inputs;
 use super::given::{given, given_members};
+use crate::catalog::Encryption;
+use crate::codec::Datum;
 use crate::plan::{Form, PhysicalValue, Value};
 
 /// Terms that are kept of a statement, and bytes of the text of each.
 const TERMS_MAX: usize = 256;
 const TEXT_BYTES_MAX: usize = 256;
+
+/// A value's text, as its column has it.
+fn shown(given: Datum, encryption: &Encryption, inputs: Inputs<'_>) -> Option<String> {
+    let datum = given.storable(encryption).ok()?;
+    Some(datum.to_text_in(encryption.kind, inputs.asker.viewer.zone))
+}
 
 /// The terms of equality of what a statement stores, and what they are terms of: no more than are worth keeping.
 pub(crate) fn stored_terms(
@@ -29,10 +37,10 @@ pub(crate) fn stored_terms(
         }
         let goes_on = match (&sealed.form, &value.form, physical) {
             (Form::Sealed(_), Form::Equality(encryption), PhysicalValue::Bytes(term)) => {
-                match given(value, encryption, inputs) {
-                    Ok(Some(datum)) => {
-                        keep(term, datum.to_text_in(encryption.kind, inputs.asker.viewer.zone))
-                    }
+                match given(value, encryption, inputs)
+                    .map(|datum| datum.and_then(|datum| shown(datum, encryption, inputs)))
+                {
+                    Ok(Some(text)) => keep(term, text),
                     Ok(None) | Err(_) => true,
                 }
             }
@@ -41,7 +49,7 @@ pub(crate) fn stored_terms(
                 let mut pairs = terms.iter().zip(list);
                 pairs.all(|(term, datum)| match (term, datum) {
                     (Some(term), Some(datum)) => {
-                        keep(term, datum.to_text_in(encryption.kind, inputs.asker.viewer.zone))
+                        shown(datum, encryption, inputs).is_none_or(|text| keep(term, text))
                     }
                     (None, _) | (_, None) => true,
                 })

@@ -112,9 +112,9 @@ impl Analysis<'_> {
     ) -> Result<Constant, SqlError> {
         let is_one = |found: &Constant| match found.source {
             // What another type of days and moments says hangs on the zone of each statement that stores it.
-            Source::Constant(_) => {
-                found.cast_kind().is_none_or(|kind| !kind.is_time() || kind == encryption.kind.plain())
-            }
+            Source::Constant(_) => found
+                .cast_kind()
+                .is_none_or(|kind| !kind.is_time() || kind.plain() == encryption.kind.plain()),
             Source::Moment(_) => assigned_moment(found, encryption.kind).is_some(),
             _ => false,
         };

@@ -171,7 +171,12 @@ fn keeps(to: ColumnType, of: ColumnType) -> bool {
         (of, to) if of.is_integer() && to.is_integer() => common_kind(&[of, to]) == Some(to),
         (of, to) => of.plain() == to.plain() || (of.is_text() && to.is_text()),
     };
-    to == of || (to.modifier() == -1 && is_wide())
+    let has_digits = |kind| match kind {
+        ColumnType::Timestamp(digits) | ColumnType::TimestampTz(digits) => Some(digits.unwrap_or(6)),
+        _ => None,
+    };
+    let is_finer = || of.plain() == to.plain() && has_digits(to) >= has_digits(of);
+    to.is_same(of) || (to.modifier() == -1 && is_wide()) || (of.is_time() && is_finer())
 }
 
 impl Analysis<'_> {

@@ -56,6 +56,8 @@ fn within(expression: &Expr) -> Vec<&Expr> {
         | Expr::UnaryOp { expr: inner, .. }
         | Expr::Ceil { expr: inner, .. }
         | Expr::Floor { expr: inner, .. }
+        | Expr::Extract { expr: inner, .. }
+        | Expr::AtTimeZone { timestamp: inner, .. }
         | Expr::IsNull(inner)
         | Expr::IsNotNull(inner)
         | Expr::IsTrue(inner)

@@ -7,6 +7,7 @@ use crate::error::SqlError;
 use crate::plan::{Arithmetic, Called, DerivedExpression, Source};
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::constant::{Constant, Written, constant};
+use crate::rewrite::of_time::{self, of_time};
 use crate::rewrite::scope::Scope;
 use crate::values::common_kind;
 use sqlparser::ast::{BinaryOperator, CastKind, CeilFloorKind, DateTimeField, Expr, Function, UnaryOperator};
@@ -33,7 +34,9 @@ const CALLED: [(&str, Called); 9] = [
 
 /// Is it a function that the proxy computes?
 pub(super) fn is_called(name: &str) -> bool {
-    ["round", "coalesce", "nullif"].contains(&name) || CALLED.iter().any(|(other, _)| *other == name)
+    ["round", "coalesce", "nullif"].contains(&name)
+        || of_time::is_called(name)
+        || CALLED.iter().any(|(other, _)| *other == name)
 }
 
 /// The arithmetic that an operator is.
@@ -80,6 +83,10 @@ impl Analysis<'_> {
         }
         let found = match expression {
             Expr::Nested(inner) => return self.operand_of(inner, gathered, scope),
+            other if let Some((how, of)) = of_time(self.lexemes, other) => {
+                let inner = self.typed(of, gathered, scope)?;
+                inner.map(|inner| DerivedExpression::OfTime(how, Box::new(inner)))
+            }
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 self.gathered_plain(expression, gathered, scope)
             }
