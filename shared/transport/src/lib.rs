@@ -8,6 +8,7 @@
 pub mod frames;
 pub mod link;
 pub mod pace;
+pub mod room;
 #[cfg(feature = "tcp")]
 pub mod tcp;
 #[cfg(feature = "tls")]

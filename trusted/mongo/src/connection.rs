@@ -12,6 +12,7 @@ use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError
 use arras_service::interrupt::Reason;
 use arras_service::store::Store;
 use arras_transport::pace::Pace;
+use arras_transport::room::Refused;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -50,8 +51,8 @@ pub(crate) enum ConnectionFailure {
     Idle(Duration),
     #[error("its place was given to another: it was idle for longest, and there are too many connections")]
     GaveWay,
-    #[error("a large message came too slowly while others waited for the room that it had")]
-    Slow,
+    #[error("{0}")]
+    Crowded(#[from] Refused),
     #[error("protocol violation: {0}")]
     Protocol(WireError),
 }
@@ -99,7 +100,7 @@ where
         };
         tokio::select! {
             biased;
-            sent = send(&mut stream, &encoded, place) => sent?,
+            sent = shared.memory.sending(operation.let_go(), send(&mut stream, &encoded, place)) => sent??,
             () = place.given_up() => return Err(ConnectionFailure::GaveWay),
         }
     }
@@ -180,17 +181,14 @@ async fn read_whole<IO: AsyncRead + Unpin>(
     let uncounted = header.message_bytes.min(UNCOUNTED_BYTES);
     bytes.reserve(uncounted.saturating_sub(HEADER_BYTES));
     PACE.begin().fill(stream, &mut bytes, uncounted, || place.wait()).await?;
-    let share = memory.request(header.message_bytes).await;
-    if share.is_some() {
+    let share = memory.request(header.message_bytes).await?;
+    if let Some(share) = &share {
         // It was this server that made it wait.
         place.wait();
         bytes.reserve((header.message_bytes - uncounted).min(READ_AHEAD_BYTES));
         let mut passing = PACE.begin();
-        tokio::select! {
-            biased;
-            filled = passing.fill(stream, &mut bytes, header.message_bytes, || place.wait()) => filled?,
-            () = memory.to_be_given_up() => return Err(ConnectionFailure::Slow),
-        }
+        let filled = passing.fill(stream, &mut bytes, header.message_bytes, || place.wait());
+        memory.receiving(share, filled).await??;
     }
     if bytes.len() < header.message_bytes {
         return Err(cut().into());

@@ -139,6 +139,10 @@ impl<C: Cursor> Batches<C> {
         let documents_max = documents_max.unwrap_or(usize::MAX);
         while batch.documents.len() < documents_max && self.remaining > 0 {
             let Some(document) = self.pending.pop_front() else {
+                // What would not fit any more is not fetched: the cursor would hold it.
+                if bytes >= bytes_max && !batch.documents.is_empty() {
+                    break;
+                }
                 let wanted = (documents_max - batch.documents.len()).min(FETCH_DOCUMENTS_MAX);
                 if !self.fetch(wanted, bytes_max.saturating_sub(bytes)).await? {
                     break;

@@ -127,9 +127,14 @@ pub(crate) struct Operation<'o> {
 }
 
 impl Operation<'_> {
-    /// Holds memory until its reply is written.
+    /// Holds memory for its reply.
     pub(crate) fn hold(&self, share: Option<Share>) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = share;
+    }
+
+    /// What it holds, for whoever writes its reply.
+    pub(crate) fn let_go(&self) -> Option<Share> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Says what the operation is, once that is known.

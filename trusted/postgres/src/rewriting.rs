@@ -174,7 +174,7 @@ impl Rewriting {
             return Err(SqlError::new("54000", text)
                 .hint("Use COPY, or several statements, or give the proxy more memory."));
         }
-        self.reading.share(bytes).await.map(Some)
+        Ok(Some(self.reading.share(bytes).await?))
     }
 
     /// What is declared.

@@ -30,6 +30,7 @@ use crate::rewriting::Rewriting;
 use crate::stream::{Incoming, Outgoing, Stream};
 use crate::upstream::Upstream;
 use crate::values::{ConnectionId, Viewer};
+use arras_transport::room::Refused;
 use behind::Behind;
 use held::Held;
 use names::{Names, Undo};
@@ -68,6 +69,12 @@ pub(crate) enum End {
     Violation(SqlError),
     /// The proxy stops.
     Stopped,
+}
+
+impl From<Refused> for End {
+    fn from(refused: Refused) -> Self {
+        Self::Violation(refused.into())
+    }
 }
 
 /// What is kept of a message until it is answered.

@@ -156,7 +156,7 @@ async fn room_for(rewriting: &Rewriting, bytes: usize) -> Result<Option<Share>, 
         let text = format!("a row of {bytes} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})");
         return Err(SqlError::new("54000", text));
     }
-    rewriting.replies.share(bytes).await
+    Ok(rewriting.replies.share(bytes).await?)
 }
 
 /// Writes what is there to be written, for as long as the room that it has may be had; the session's end if its client is gone.
@@ -175,7 +175,7 @@ async fn write(
         && let Some(rest @ [_, ..]) = out.get(bytes..)
     {
         let rest = rewriting.replies.giving_up(had, to.write_whole(rest)).await;
-        written = rest.map_err(End::Violation)?.map(|()| bytes);
+        written = rest?.map(|()| bytes);
     }
     if written.is_err() {
         let idle = shared.state().pipeline.is_empty();

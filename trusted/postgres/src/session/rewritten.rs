@@ -172,8 +172,8 @@ impl Requests<'_> {
                         Ok(share) => self.room = share,
                         Err(error) => {
                             match self.copying.take() {
-                                Some(copying) => self.end_rows(&copying, error),
-                                None => self.refuse(head.kind, error),
+                                Some(copying) => self.end_rows(&copying, error.into()),
+                                None => self.refuse(head.kind, error.into()),
                             }
                             let came = there.len();
                             inbox.passed(came);
@@ -207,7 +207,7 @@ impl Requests<'_> {
     async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide) -> Ended {
         let came = match self.had() {
             None => inbox.fill(from).await,
-            had => self.rewriting.requests.giving_up(had, inbox.fill(from)).await.map_err(End::Violation)?,
+            had => self.rewriting.requests.giving_up(had, inbox.fill(from)).await?,
         };
         match came {
             Ok(1..) => Ok(()),
@@ -244,7 +244,7 @@ impl Requests<'_> {
         {
             let had = self.out_room.first().or(self.row_room.first()).or(self.room.as_ref());
             let rest = self.rewriting.requests.giving_up(had, self.to.write_whole(rest)).await;
-            written = rest.map_err(End::Violation)?.map(|()| bytes);
+            written = rest?.map(|()| bytes);
         }
         if written.is_err() {
             // What the database said last, or that it is gone, comes the other way.

@@ -104,7 +104,7 @@ impl Exchange {
         }
         match rewriting.replies.try_share(total - self.counted) {
             Ok(share) => self.shares.push(share),
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(error.into()),
         }
         self.counted = total;
     }

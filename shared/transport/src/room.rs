@@ -1,0 +1,328 @@
+//! Memory that connections share: of what comes, of what goes out, and of what is kept.
+//!
+//! Who waits for room holds none of the same kind, so nobody waits in a circle. Who has room and waits for a peer, to send more or
+//! to take what is there, gives it up after a time if others wait for it. Messages of usual sizes have a part of their own, so that
+//! a few very large ones do not hold up all others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Messages up to this size, in bytes, are not worth counting: a session's buffers cost as much.
+pub const UNCOUNTED_BYTES: usize = 64 * 1024;
+/// Messages up to this size have a third of the room for themselves.
+const USUAL_BYTES: usize = 1024 * 1024;
+/// Bytes that there are for them at least.
+const USUAL_BYTES_MIN: usize = 16 * 1024 * 1024;
+/// Bytes of a permit.
+const PERMIT_BYTES: usize = 1024;
+/// How long somebody waits for memory.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// For how long a share is had whatever its peer does, while others wait: as much less as more is waited for than there is, so that whoever
+/// reads does not come after many who do not, each for so long.
+const SLOWEST: Duration = Duration::from_secs(10);
+/// So many times is what is waited for counted against what there is.
+const WANTED: usize = 4;
+/// And for so long at least.
+const SLOWEST_MIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether others wait, then.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Why there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// None came free for too long, or too much is waited for already.
+    #[error("the proxy's memory is full of messages under way")]
+    Full,
+    /// A share is to be given up.
+    #[error("a large message was sent or taken too slowly while others waited for its memory in the proxy")]
+    GivenUp,
+}
+
+/// So many bytes, in shares.
+#[derive(Debug)]
+pub struct Room {
+    permits: Arc<Semaphore>,
+    /// Bytes that there are in all.
+    pub bytes: usize,
+    /// How long somebody waits.
+    patience: Duration,
+    /// Bytes that may be waited for.
+    waiting_max: usize,
+    /// Bytes that are waited for.
+    waiting: AtomicUsize,
+    /// How often there was none for somebody.
+    refused: AtomicUsize,
+}
+
+/// Room for messages on their way.
+#[derive(Debug)]
+pub struct MessageRoom {
+    usual: Room,
+    large: Room,
+}
+
+impl MessageRoom {
+    /// So many bytes, or as many as one message of the largest size needs.
+    #[must_use]
+    pub fn new(bytes: usize, message_bytes_max: usize) -> Self {
+        let (usual, large) = (bytes / 3, (bytes - bytes / 3).max(message_bytes_max));
+        Self { usual: Room::new(usual.max(USUAL_BYTES_MIN)), large: Room::new(large) }
+    }
+
+    /// The same, in which whoever waits does so for that long at most.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        let of = |room| Room { patience, ..room };
+        Self { usual: of(self.usual), large: of(self.large) }
+    }
+
+    /// The same for those who hold what they wait for room for: no more is waited for than there is room.
+    #[must_use]
+    pub fn with_holders(self) -> Self {
+        let of = |room: Room| Room { waiting_max: room.bytes, ..room };
+        Self { usual: of(self.usual), large: of(self.large) }
+    }
+
+    /// Bytes of the largest messages that nobody has.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.large.free()
+    }
+
+    fn part(&self, bytes: usize) -> &Room {
+        if bytes <= USUAL_BYTES { &self.usual } else { &self.large }
+    }
+
+    /// Waits for room for a message of so many bytes; `None` if it is too small to count.
+    ///
+    /// # Errors
+    /// There is none for too long.
+    pub async fn share(&self, bytes: usize) -> Result<Option<Share>, Refused> {
+        if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.part(bytes).share(bytes).await.map(Some) }
+    }
+
+    /// The same for who has some already, and waits for no more.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn try_message(&self, bytes: usize) -> Result<Option<Share>, Refused> {
+        if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.try_share(bytes).map(Some) }
+    }
+
+    /// Room for so many bytes if it is there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn try_share(&self, bytes: usize) -> Result<Share, Refused> {
+        self.part(bytes).try_share(bytes)
+    }
+
+    /// Does what waits for a peer.
+    ///
+    /// # Errors
+    /// A share is to be given up meanwhile, since it has been had for long and others wait.
+    pub async fn giving_up<T>(
+        &self,
+        share: Option<&Share>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Refused> {
+        let Some(share) = share else { return Ok(work.await) };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.part(share.bytes).others_wait(share.since) => Err(Refused::GivenUp),
+        }
+    }
+}
+
+/// A share of it; given back when dropped.
+#[derive(Debug)]
+pub struct Share {
+    permit: OwnedSemaphorePermit,
+    bytes: usize,
+    since: Instant,
+}
+
+/// The bytes that somebody waits for, as long as that waits.
+struct Waiting<'r>(&'r AtomicUsize, usize);
+
+impl<'r> Waiting<'r> {
+    fn among(all: &'r AtomicUsize, bytes: usize) -> Self {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Self(all, bytes)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+impl Room {
+    /// So many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let permits = (bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
+        Self {
+            patience: PATIENCE,
+            waiting_max: usize::MAX,
+            permits: Arc::new(Semaphore::new(permits)),
+            bytes,
+            waiting: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits for so many bytes.
+    ///
+    /// # Errors
+    /// There are none for too long.
+    pub async fn share(&self, bytes: usize) -> Result<Share, Refused> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes)) {
+            return Ok(Share::of(permit, bytes));
+        }
+        let waiting = Waiting::among(&self.waiting, bytes);
+        if self.waiting.load(Ordering::Relaxed) > self.waiting_max {
+            drop(waiting);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Refused::Full);
+        }
+        match timeout(self.patience, Arc::clone(&self.permits).acquire_many_owned(permits(bytes))).await {
+            Ok(Ok(permit)) => Ok(Share::of(permit, bytes)),
+            // It is never closed.
+            Ok(Err(_)) | Err(_) => Err(Refused::Full),
+        }
+    }
+
+    /// So many bytes if they are there.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn try_share(&self, bytes: usize) -> Result<Share, Refused> {
+        let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes));
+        permit.map(|permit| Share::of(permit, bytes)).map_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            Refused::Full
+        })
+    }
+
+    /// Bytes that nobody has.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.permits.available_permits() * PERMIT_BYTES
+    }
+
+    /// Comes to an end when a share that was had since then is to be given up.
+    async fn others_wait(&self, since: Instant) {
+        let refused = self.refused.load(Ordering::Relaxed);
+        sleep_until(since + SLOWEST_MIN).await;
+        loop {
+            let waiting = self.waiting.load(Ordering::Relaxed);
+            // Who does not wait has gone away with nothing.
+            let is_wanted = waiting > 0 || self.refused.load(Ordering::Relaxed) != refused;
+            if is_wanted && since.elapsed() >= self.slowest(waiting) {
+                return;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// For how long a share is had while so many bytes are waited for.
+    fn slowest(&self, waiting: usize) -> Duration {
+        let share = |bytes: usize| u32::try_from(bytes / PERMIT_BYTES).unwrap_or(u32::MAX);
+        let (all, beside) = (share(self.bytes), share(waiting.saturating_mul(WANTED)));
+        let less = SLOWEST.saturating_mul(all) / all.saturating_add(beside).max(1);
+        less.max(SLOWEST_MIN)
+    }
+}
+
+impl Share {
+    fn of(permit: OwnedSemaphorePermit, bytes: usize) -> Self {
+        Self { permit, bytes, since: Instant::now() }
+    }
+
+    /// The bytes that it is of.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Gives back what is beyond so many bytes.
+    pub fn shrink(&mut self, bytes: usize) {
+        let beyond = self.permit.num_permits().saturating_sub(permits(bytes) as usize);
+        drop(self.permit.split(beyond));
+    }
+
+    /// It is had from now on: its peer had nothing to do with it before.
+    pub fn begin(&mut self) {
+        self.since = Instant::now();
+    }
+}
+
+fn permits(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const ALL: usize = 64 << 20;
+
+    fn nothing_comes() -> std::future::Pending<()> {
+        std::future::pending()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_is_given_up_when_its_peer_is_slow_and_others_wait() {
+        let room = MessageRoom::new(3 * ALL / 2, ALL);
+        let share = room.share(ALL).await.unwrap().unwrap();
+        let alone = timeout(10 * SLOWEST, room.giving_up(Some(&share), nothing_comes())).await;
+        assert!(alone.is_err(), "nobody waits");
+        let (other, given_up) = tokio::join!(room.share(ALL), room.giving_up(Some(&share), nothing_comes()));
+        assert_eq!(given_up.unwrap_err(), Refused::GivenUp);
+        assert_eq!(other.err(), Some(Refused::Full), "it is given back by who has it");
+        assert!(room.try_share(2 * USUAL_BYTES).is_err());
+        drop(share);
+        let share = room.share(ALL).await.unwrap();
+        let work = async { sleep(Duration::from_secs(1)).await };
+        assert!(room.giving_up(share.as_ref(), work).await.is_ok());
+        assert!(timeout(10 * SLOWEST, room.giving_up(None, nothing_comes())).await.is_err(), "it has none");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_does_not_wait_for_all_who_do_not_one_after_the_other() {
+        let room = Arc::new(MessageRoom::new(3 * ALL / 2, ALL));
+        // Ten times as many as there is room for.
+        for _ in 0..10 * ALL / (8 << 20) {
+            let room = Arc::clone(&room);
+            tokio::spawn(async move {
+                let Ok(share) = room.share(8 << 20).await else { return };
+                let _ = room.giving_up(share.as_ref(), nothing_comes()).await;
+            });
+        }
+        sleep(LOOK).await;
+        let began = Instant::now();
+        assert!(room.share(8 << 20).await.is_ok(), "it waited for too long");
+        // One after the other they would take ten times as long as one.
+        assert!(began.elapsed() < 5 * SLOWEST / 2, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_messages_do_not_hold_up_those_of_usual_sizes() {
+        let room = MessageRoom::new(3 * ALL / 2, ALL);
+        let _large = room.share(ALL).await.unwrap();
+        let mut usual = Vec::new();
+        for _ in 0..ALL / 2 / USUAL_BYTES {
+            usual.push(room.try_share(USUAL_BYTES).unwrap());
+        }
+        assert!(room.try_share(USUAL_BYTES).is_err() && room.share(UNCOUNTED_BYTES).await.unwrap().is_none());
+        let least = MessageRoom::new(0, ALL);
+        assert!(least.try_share(ALL).is_ok() && least.try_share(USUAL_BYTES).is_ok(), "one fits always");
+    }
+}
