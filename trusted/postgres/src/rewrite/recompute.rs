@@ -12,6 +12,7 @@ use super::write::stored_forms;
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
+use crate::moment::OfTime;
 use crate::plan::{
     Arithmetic, Computation, Expression, Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value,
     Verb,
@@ -162,14 +163,9 @@ impl Analysis<'_> {
         if let Some(found) = constant_or_moment(self.lexemes, expression) {
             return Ok(self.computable_constant(found, of));
         }
-        if let Some((how, inner)) = of_time(self.lexemes, expression) {
-            let inner = self.computable(inner, of, scope)?;
-            // What says no type is none that PostgreSQL would find here, and a plain column may be of any.
-            let made = inner.filter(has_own_type).map(|inner| Expression::OfTime(how, Box::new(inner)));
-            return Ok(made.filter(|made| kind_of(made).is_time()));
-        }
         match expression {
             Expr::Nested(inner) => self.computable(inner, of, scope),
+            step if let Some(step) = of_time(self.lexemes, step) => self.computable_step(step, of, scope),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 self.require_row_named(expression, scope)?;
                 let found = self.reference(expression, scope)?;
@@ -227,6 +223,19 @@ impl Analysis<'_> {
             }
             _ => self.computable_choice(expression, of, scope),
         }
+    }
+
+    /// What is made of a day or a moment.
+    fn computable_step(
+        &mut self,
+        (how, inner): (OfTime, &Expr),
+        of: &Arc<Encryption>,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Expression>, SqlError> {
+        let inner = self.computable(inner, of, scope)?;
+        // What says no type is none that PostgreSQL would find here, and a plain column may be of any.
+        let made = inner.filter(has_own_type).map(|inner| Expression::OfTime(how, Box::new(inner)));
+        Ok(made.filter(|made| kind_of(made).is_time()))
     }
 
     /// A constant or a parameter beside values of a column.

@@ -7,7 +7,7 @@ use crate::catalog::Encryption;
 use crate::codec::{Datum, Numeric, within};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::moment::Moment;
+use crate::moment::{Moment, OfTime};
 use crate::plan::{Arithmetic, Computation, Expression, Source};
 
 /// A value, and the type that PostgreSQL has it in.
@@ -56,21 +56,8 @@ fn evaluate(
         }
         Expression::Number(text, of) => number(text, of, inputs).map(Some),
         Expression::Moment(moment) => moment_of(moment, inputs).map(Some),
-        Expression::Arithmetic(operator, left, right) => {
-            let has_days = kind_of_days(*operator, kind_of(left), kind_of(right)).is_some();
-            let side = if has_days { in_own_type } else { evaluate };
-            let (left, right) = (side(left, column, inputs)?, side(right, column, inputs)?);
-            let (Some(left), Some(right)) = (left, right) else { return Ok(None) };
-            match days(*operator, &left, &right)? {
-                Some(found) => Ok(Some(found)),
-                None => combine(*operator, &left, &right, column).map(Some),
-            }
-        }
-        Expression::OfTime(how, inner) => {
-            let Some(Typed { datum, kind }) = in_own_type(inner, column, inputs)? else { return Ok(None) };
-            let made = how.value(datum, kind, inputs.asker.viewer.zone)?;
-            Ok(made.zip(how.kind(kind)).map(|(datum, kind)| Typed { datum, kind }))
-        }
+        Expression::Arithmetic(operator, left, right) => arithmetic((left, *operator, right), column, inputs),
+        Expression::OfTime(how, inner) => of_time(*how, inner, column, inputs),
         Expression::Coalesce(parts) => {
             for part in parts {
                 if let Some(found) = evaluate(part, column, inputs)? {
@@ -106,6 +93,32 @@ fn evaluate(
             evaluate(inner, column, inputs)?.map(|value| negated(value, column)).transpose()
         }
     }
+}
+
+fn arithmetic(
+    (left, operator, right): (&Expression, Arithmetic, &Expression),
+    column: &Encryption,
+    inputs: Inputs<'_>,
+) -> Result<Option<Typed>, SqlError> {
+    let has_days = kind_of_days(operator, kind_of(left), kind_of(right)).is_some();
+    let side = if has_days { in_own_type } else { evaluate };
+    let (left, right) = (side(left, column, inputs)?, side(right, column, inputs)?);
+    let (Some(left), Some(right)) = (left, right) else { return Ok(None) };
+    match days(operator, &left, &right)? {
+        Some(found) => Ok(Some(found)),
+        None => combine(operator, &left, &right, column).map(Some),
+    }
+}
+
+fn of_time(
+    how: OfTime,
+    inner: &Expression,
+    column: &Encryption,
+    inputs: Inputs<'_>,
+) -> Result<Option<Typed>, SqlError> {
+    let Some(Typed { datum, kind }) = in_own_type(inner, column, inputs)? else { return Ok(None) };
+    let made = how.value(datum, kind, inputs.asker.viewer.zone)?;
+    Ok(made.zip(how.kind(kind)).map(|(datum, kind)| Typed { datum, kind }))
 }
 
 /// A value that is a day or a moment, or is counted beside one: what is read is not one of the column that is set.
