@@ -1,7 +1,7 @@
 //! The way to a host of boolean search: a connection for each conversation, and the channel to the enclave over it, attested, or plain
 //! for trials.
 //!
-//! *Given up.* What waits for the host waits on a thread. Whoever gives up waiting, as by a cancellation, closes the connection, which
+//! *Given up.* What waits for the host waits on a thread. A search that is given up, as by a cancellation, closes the connection, which
 //! ends the wait; and there are only so many threads, however many come and go while a host says nothing.
 
 use crate::configuration::{ConfigurationError, Search};
