@@ -32,6 +32,7 @@ mod renewal;
 mod searching;
 mod secrets;
 mod small_disk;
+mod spilled;
 mod system;
 mod text;
 mod transcript;

@@ -69,6 +69,11 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
         slices::turn().await
     }
 
+    fn is_on_disk(&self) -> bool {
+        let is_sorted_there = matches!(&self.feed, Feed::Sorted(put) if put.sorted.is_on_disk());
+        is_sorted_there || self.ready.is_on_disk()
+    }
+
     async fn next_batch(
         &mut self,
         documents_max: usize,

@@ -32,6 +32,11 @@ impl Leftover {
         Ok(next)
     }
 
+    /// Whether some of them are on the disk.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.put_down.as_ref().is_some_and(SpoolReader::is_on_disk)
+    }
+
     /// Takes one back that was popped last.
     pub(super) fn put_back(&mut self, document: Document) {
         self.held.push_front(document);

@@ -117,6 +117,8 @@ pub struct Settings {
     pub memory_bytes: usize,
     /// Where a file for what does not fit memory is made.
     pub spill_directory: PathBuf,
+    /// Bytes of that file at most. There is never more in it than the disk has room for beside what is stored.
+    pub spill_bytes: u64,
     /// How long a write is tried before it is reported in doubt.
     pub patience: Duration,
     /// Bytes of a request above which a write is cut, about.
@@ -143,6 +145,7 @@ impl Default for Settings {
             cleanup: Cleanup::default(),
             memory_bytes: MEMORY_BYTES,
             spill_directory: std::env::temp_dir(),
+            spill_bytes: u64::MAX,
             patience: Duration::from_secs(10),
             request_bytes: upload::REQUEST_BYTES,
             history: Arc::default(),
@@ -269,7 +272,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         }
         let ((cleanups, jobs), (sweeps, wanted)) = (mpsc::channel(cleanup::WAITING_MAX), mpsc::channel(1));
         let budget = budget::Budget::new(settings.memory_bytes);
-        let spill = spill::SpillFile::new(settings.spill_directory.clone(), &mut settings.random.rng());
+        let (folder, most) = (settings.spill_directory.clone(), settings.spill_bytes);
+        let spill = spill::SpillFile::new(folder, most, &mut settings.random.rng());
         let shared = Arc::new(Shared {
             keyring,
             local,

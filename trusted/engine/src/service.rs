@@ -12,13 +12,13 @@ use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
     Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexDefinition,
-    InsertStatement, Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
+    InsertStatement, Inserted, Modification, Namespace, Query, Relief, Store, UpdateStatement, Updated,
 };
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::Document;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
     /// Runs an operation to its end even if the caller goes away: a write that is half done in memory would
@@ -111,6 +111,10 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
 
     fn workspace(&self, allow_disk_use: bool) -> Workspace {
         self.shared.workspace(allow_disk_use)
+    }
+
+    fn set_relief(&self, relief: Weak<dyn Relief>) {
+        self.shared.spill.set_relief(relief);
     }
 
     async fn databases(&self) -> Result<Vec<String>, ServiceError> {

@@ -5,18 +5,23 @@
 //! count that never repeats under the key. The file never has a name (where the file system cannot make such a file, it is
 //! removed as soon as it is open), so that nothing is left when the process ends, however it ends.
 //!
+//! The disk is that of what has to be durable: some of it is left for that. Where there is no more room, idle cursors give
+//! way ([`Relief`]); if none has anything there, whoever spills is refused.
+//!
 //! *Leakage.* To who reads the disk: how much was spilled and when.
+
+mod slots;
+
+pub(super) use slots::SpillFile;
 
 use arras_documents::QueryError;
 use arras_documents::spill::{Run, RunReader, RunWriter, Spill};
-use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES};
-use rand::CryptoRng;
+use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes of a whole block before it is sealed.
 const BLOCK_BYTES: usize = 32 * 1024;
@@ -25,60 +30,6 @@ const SLOT_BYTES: u64 = (BLOCK_BYTES + OVERHEAD_BYTES) as u64;
 
 fn failed(error: &io::Error) -> QueryError {
     QueryError::no_disk(error)
-}
-
-/// One file for everything that is spilled, made when it is first needed.
-pub(super) struct SpillFile {
-    directory: PathBuf,
-    aead: Aead,
-    /// Seals so far; no two have the same nonce.
-    seals: AtomicU64,
-    runs: AtomicU64,
-    slots: Mutex<Slots>,
-}
-
-#[derive(Default)]
-struct Slots {
-    file: Option<Arc<File>>,
-    /// Slots that were used and are not.
-    free: Vec<u64>,
-    /// Slots the file has.
-    count: u64,
-}
-
-impl SpillFile {
-    /// A file in `directory`, under a key of its own.
-    pub(super) fn new(directory: PathBuf, rng: &mut impl CryptoRng) -> Arc<Self> {
-        let mut key = zeroize::Zeroizing::new([0; 32]);
-        rng.fill_bytes(&mut *key);
-        let aead = Aead::new(&key);
-        let (seals, runs, slots) = Default::default();
-        Arc::new(Self { directory, aead, seals, runs, slots })
-    }
-
-    fn take(&self) -> Result<(Arc<File>, u64), QueryError> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = match &slots.file {
-            Some(file) => Arc::clone(file),
-            None => Arc::clone(
-                slots.file.insert(Arc::new(tempfile::tempfile_in(&self.directory).map_err(|e| failed(&e))?)),
-            ),
-        };
-        let slot = slots.free.pop().unwrap_or_else(|| {
-            slots.count += 1;
-            slots.count - 1
-        });
-        Ok((file, slot))
-    }
-
-    fn give_back(&self, unused: impl IntoIterator<Item = u64>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.free.extend(unused);
-        if slots.free.len() as u64 == slots.count {
-            // Nothing is in it: the disk has it back. If not, it is used again.
-            *slots = Slots::default();
-        }
-    }
 }
 
 /// What a block belongs to: its run, and its place in it.
@@ -217,62 +168,4 @@ impl RunReader for Reader {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn write(spill: &Arc<SpillFile>, records: &[Vec<u8>]) -> Arc<dyn Run> {
-        let mut writer = Spilling(Arc::clone(spill)).run().unwrap();
-        for record in records {
-            writer.append(record).unwrap();
-        }
-        writer.finish().unwrap()
-    }
-
-    fn read(run: &Arc<dyn Run>) -> Vec<Vec<u8>> {
-        let mut reader = Arc::clone(run).reader();
-        std::iter::from_fn(|| reader.next().unwrap()).collect()
-    }
-
-    fn records(count: usize, seed: usize) -> Vec<Vec<u8>> {
-        (0..count)
-            .map(|i| vec![u8::try_from((i + seed) % 251).unwrap(); (i * 7919 + seed) % 90_000])
-            .collect()
-    }
-
-    #[test]
-    fn runs_are_read_back_side_by_side_and_their_room_is_used_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let spill = SpillFile::new(directory.path().to_path_buf(), &mut rand::rng());
-        let (first, second) = (records(40, 1), records(3, 2));
-        let (one, two) = (write(&spill, &first), write(&spill, &second));
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the file has no name");
-        assert_eq!((read(&one), read(&two)), (first.clone(), second.clone()));
-        assert_eq!(read(&one), first, "and again");
-        drop(one);
-        let count = spill.slots.lock().unwrap().count;
-        let third = write(&spill, &first);
-        assert_eq!(spill.slots.lock().unwrap().count, count);
-        assert_eq!((read(&third), read(&two)), (first, second));
-        drop((two, third));
-        assert!(spill.slots.lock().unwrap().file.is_none());
-        assert!(read(&write(&spill, &[])).is_empty());
-    }
-
-    #[test]
-    fn the_disk_has_no_plaintext_and_what_is_changed_there_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let spill = SpillFile::new(directory.path().to_path_buf(), &mut rand::rng());
-        let run = write(&spill, &[vec![b'x'; 100_000]]);
-        let file = Arc::clone(spill.slots.lock().unwrap().file.as_ref().unwrap());
-        let mut all = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
-        file.read_exact_at(&mut all, 0).unwrap();
-        assert!(!all.windows(16).any(|window| window == [b'x'; 16]));
-        // Two blocks of one run in each other's place.
-        let slot = usize::try_from(SLOT_BYTES).unwrap();
-        file.write_all_at(&all[..slot], SLOT_BYTES).unwrap();
-        file.write_all_at(&all[slot..2 * slot], 0).unwrap();
-        assert_eq!(Arc::clone(&run).reader().next().unwrap_err().code, 14031);
-        drop(run);
-    }
-}
+mod tests;

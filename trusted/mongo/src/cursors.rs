@@ -11,7 +11,7 @@ use arras_documents::limits;
 use arras_documents::pipeline::Pipeline;
 use arras_documents::projection::Projection;
 use arras_documents::spill::SpoolReader;
-use arras_service::store::{Cursor, Fetched, Namespace};
+use arras_service::store::{Cursor, Fetched, Namespace, Relief};
 use bson::Document;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,6 +96,15 @@ impl<C: Cursor> Batches<C> {
     pub(crate) fn of_spool(spool: SpoolReader) -> Self {
         let (pending, remaining) = (VecDeque::new(), u64::MAX);
         Self { source: Source::Spool(spool), shape: Arc::new(Shape::Whole), pending, remaining }
+    }
+
+    /// Whether some of it is on the disk that all queries share.
+    fn is_on_disk(&self) -> bool {
+        match &self.source {
+            Source::None => false,
+            Source::Store(store) => store.is_on_disk(),
+            Source::Spool(spool) => spool.is_on_disk(),
+        }
     }
 
     /// Further documents, some of them at most and about so many bytes, for use in the proxy; none at the end.
@@ -226,6 +235,8 @@ pub(crate) struct CursorLimits {
     pub(crate) count_max: usize,
     /// How long a cursor waits for its next `getMore`.
     pub(crate) idle: Duration,
+    /// How long one keeps what it has on the disk when others have no room there.
+    pub(crate) at_rest: Duration,
 }
 
 enum Slot<C> {
@@ -243,14 +254,17 @@ pub(crate) struct CursorTable<C> {
     slots: Mutex<HashMap<i64, Slot<C>>>,
 }
 
-/// Ends the cursor that has waited longest for its client; false if all are read from.
-fn give_way<C>(slots: &mut HashMap<i64, Slot<C>>) -> bool {
+/// Takes the cursor that has waited longest for its client out of the table; none if all are read from.
+fn longest_idle<C>(
+    slots: &mut HashMap<i64, Slot<C>>,
+    may_end: impl Fn(&OpenCursor<C>, Instant) -> bool,
+) -> Option<Slot<C>> {
     let since = |(id, slot): (&i64, &Slot<C>)| match slot {
-        Slot::Idle { since, .. } => Some((*since, *id)),
-        Slot::InUse => None,
+        Slot::Idle { cursor, since } if may_end(cursor, *since) => Some((*since, *id)),
+        Slot::Idle { .. } | Slot::InUse => None,
     };
-    let longest = slots.iter().filter_map(since).min();
-    longest.is_some_and(|(_, id)| slots.remove(&id).is_some())
+    let (_, id) = slots.iter().filter_map(since).min()?;
+    slots.remove(&id)
 }
 
 impl<C: Cursor> CursorTable<C> {
@@ -266,7 +280,7 @@ impl<C: Cursor> CursorTable<C> {
     /// Keeps a cursor and numbers it.
     pub(crate) fn open(&self, cursor: OpenCursor<C>) -> Result<i64, CommandError> {
         let mut slots = self.lock();
-        if slots.len() >= self.limits.count_max && !give_way(&mut slots) {
+        if slots.len() >= self.limits.count_max && longest_idle(&mut slots, |_, _| true).is_none() {
             let text = format!("too many open cursors ({}): exhaust or close some", self.limits.count_max);
             return Err(CommandError::new(146, "ExceededMemoryLimit", text));
         }
@@ -326,9 +340,29 @@ impl<C: Cursor> CursorTable<C> {
         });
     }
 
+    /// See [`Relief::relieve`].
+    fn end_one_on_disk(&self, now: Instant) -> bool {
+        let is_at_rest = |since| now.saturating_duration_since(since) >= self.limits.at_rest;
+        let may_end = |cursor: &OpenCursor<C>, since| is_at_rest(since) && cursor.batches.is_on_disk();
+        let ended = longest_idle(&mut self.lock(), may_end);
+        if ended.is_some() {
+            tracing::warn!(
+                "no room on the disk for what queries spill: the cursor that was idle for longest was closed"
+            );
+        }
+        // What it has there is given back with it, and not under the lock.
+        ended.is_some()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, Slot<C>>> {
         // Nothing panics while the lock is held, and the map is consistent between any two statements.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: Cursor> Relief for CursorTable<C> {
+    fn relieve(&self) -> bool {
+        self.end_one_on_disk(Instant::now())
     }
 }
 

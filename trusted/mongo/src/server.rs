@@ -6,7 +6,7 @@ use crate::cursors::{CursorLimits, CursorTable};
 use crate::memory::Memory;
 use crate::operations::Operations;
 use crate::roster::Roster;
-use arras_service::store::Store;
+use arras_service::store::{Relief, Store};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct Options {
     pub cursors_max: usize,
     /// A cursor not used for so long is closed; MongoDB's own value is ten minutes.
     pub cursor_idle: Duration,
+    /// How long an idle cursor keeps what it has on the disk where there is no room for what others spill.
+    pub cursor_at_rest: Duration,
     /// How long a stop waits for commands under way and for clients to take their replies.
     pub stop_grace: Duration,
 }
@@ -48,6 +50,7 @@ impl Default for Options {
             memory_bytes: 512 * 1024 * 1024,
             cursors_max: 10_000,
             cursor_idle: Duration::from_secs(600),
+            cursor_at_rest: Duration::from_secs(10),
             stop_grace: Duration::from_secs(10),
         }
     }
@@ -69,8 +72,10 @@ impl<S: Store> Server<S> {
     /// A server that answers from `store`.
     #[must_use]
     pub fn new(store: Arc<S>, options: Options) -> Self {
-        let cursors =
-            CursorTable::new(CursorLimits { count_max: options.cursors_max, idle: options.cursor_idle });
+        let (count_max, idle, at_rest) = (options.cursors_max, options.cursor_idle, options.cursor_at_rest);
+        let cursors = Arc::new(CursorTable::new(CursorLimits { count_max, idle, at_rest }));
+        let relief: Arc<dyn Relief> = Arc::<CursorTable<S::Cursor>>::clone(&cursors);
+        store.set_relief(Arc::downgrade(&relief));
         let memory = Memory::new(options.memory_bytes);
         let shared = ServerState {
             store,
@@ -173,7 +178,7 @@ fn report_failure(ended: Result<(), JoinError>) {
 /// What all connections of a server share.
 pub(crate) struct ServerState<S: Store> {
     pub(crate) store: Arc<S>,
-    pub(crate) cursors: CursorTable<S::Cursor>,
+    pub(crate) cursors: Arc<CursorTable<S::Cursor>>,
     roster: Roster,
     pub(crate) options: Options,
     pub(crate) registry: Registry<S>,

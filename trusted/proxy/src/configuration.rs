@@ -35,6 +35,9 @@ pub struct Configuration {
     /// What queries, cursors, requests and replies may hold in memory together, about, in MiB.
     #[serde(default = "default_memory")]
     pub memory: usize,
+    /// What sorts, groups and cursors may have on the data directory's disk together, in MiB; without it, all that the disk has
+    /// beside a reserve for what is stored.
+    pub spill: Option<u64>,
     /// Form of the log.
     #[serde(default)]
     pub log_format: LogFormat,
@@ -296,6 +299,8 @@ pub fn template(values: &Values<'_>) -> String {
          # What queries, cursors, requests and replies may hold in memory together, about, in MiB. Sorts and groups\n\
          # that do not fit use the data directory's disk, sealed under a key that dies with the process.\n\
          # memory = 512\n\
+         # What they may have there together, in MiB. Without it, all there is but a reserve for what is stored.\n\
+         # spill = 10240\n\
          \n\
          # \"text\" or \"json\"; RUST_LOG sets the level.\n\
          log_format = \"text\"\n\

@@ -16,6 +16,7 @@ use arras_documents::update::{ArrayFilters, Update};
 use bson::oid::ObjectId;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use std::future::Future;
+use std::sync::Weak;
 
 /// A database and a collection in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -336,6 +337,11 @@ pub trait Cursor: Send + 'static {
         }
     }
 
+    /// Whether it keeps something on the disk that all queries share.
+    fn is_on_disk(&self) -> bool {
+        false
+    }
+
     /// Waits for a turn on a processor, among all the heavy work on its store's documents; none if turns are not
     /// taken. It is to be given back after a few milliseconds.
     fn turn() -> impl Future<Output = Option<Turn>> + Send {
@@ -360,6 +366,13 @@ impl std::fmt::Debug for Turn {
     }
 }
 
+/// Who keeps cursors for clients, and can do with fewer of them.
+pub trait Relief: Send + Sync {
+    /// Ends the cursor that has waited longest of those that keep something on the disk ([`Cursor::is_on_disk`]); false if
+    /// there is none.
+    fn relieve(&self) -> bool;
+}
+
 /// The data service. A collection that does not exist reads as empty and is made by the first write.
 ///
 /// Dropping the future of a read (`find`, `count`, `aggregate`, `explain`, [`Cursor::next_batch`]) ends the read
@@ -372,6 +385,10 @@ pub trait Store: Send + Sync + 'static {
     fn workspace(&self, allow_disk_use: bool) -> Workspace {
         let _ = allow_disk_use;
         Workspace::default()
+    }
+    /// Who is asked for room where the disk has none for what queries spill.
+    fn set_relief(&self, relief: Weak<dyn Relief>) {
+        let _ = relief;
     }
     /// Databases that have collections.
     fn databases(&self) -> impl Future<Output = Result<Vec<String>, ServiceError>> + Send;

@@ -254,6 +254,12 @@ impl Sorted {
         Ok(Some(keyed.document))
     }
 
+    /// Whether some of it was spilled.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.going.is_some() || self.merge.sources.iter().any(|source| matches!(source, Source::Run(_)))
+    }
+
     /// Bytes of the documents held in memory, but for one of each run.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

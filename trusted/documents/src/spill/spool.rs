@@ -68,6 +68,12 @@ pub struct SpoolReader {
 }
 
 impl SpoolReader {
+    /// Whether some of it was spilled.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// The next document; none at the end.
     ///
     /// # Errors

@@ -9,9 +9,14 @@ struct Numbers {
     next: i32,
     end: i32,
     text_bytes: usize,
+    on_disk: bool,
 }
 
 impl Cursor for Numbers {
+    fn is_on_disk(&self) -> bool {
+        self.on_disk
+    }
+
     async fn next_batch(
         &mut self,
         documents_max: usize,
@@ -27,7 +32,7 @@ impl Cursor for Numbers {
 }
 
 fn numbers(end: i32) -> Numbers {
-    Numbers { next: 0, end, text_bytes: 0 }
+    Numbers { next: 0, end, text_bytes: 0, on_disk: false }
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -74,7 +79,7 @@ fn a_batch_of_zero_fetches_nothing_and_goes_on() {
 #[test]
 fn batches_stay_below_the_byte_limit() {
     let text_bytes = 5_000_000;
-    let all = batches(Batches::of_store(Numbers { next: 0, end: 7, text_bytes }, Shape::Whole, None), None);
+    let all = batches(Batches::of_store(Numbers { text_bytes, ..numbers(7) }, Shape::Whole, None), None);
     assert_eq!(all, vec![vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
 }
 
@@ -95,7 +100,8 @@ fn open(patient: bool) -> OpenCursor<Numbers> {
 }
 
 fn table(count_max: usize) -> CursorTable<Numbers> {
-    CursorTable::new(CursorLimits { count_max, idle: Duration::from_secs(600) })
+    let (idle, at_rest) = (Duration::from_secs(600), Duration::from_secs(10));
+    CursorTable::new(CursorLimits { count_max, idle, at_rest })
 }
 
 #[test]
@@ -144,6 +150,27 @@ fn the_table_is_bounded() {
     other.give_back();
     used.give_back();
     assert!(table.open(open(false)).is_ok());
+}
+
+#[test]
+fn of_cursors_at_rest_on_the_disk_the_one_that_waited_longest_gives_way() {
+    let table = table(10);
+    let on_disk = || {
+        let batches = Batches::of_store(Numbers { on_disk: true, ..numbers(5) }, Shape::Whole, None);
+        OpenCursor { batches, ..open(false) }
+    };
+    let in_memory = table.open(open(false)).unwrap();
+    let read = table.open(on_disk()).unwrap();
+    let [first, second] = [(); 2].map(|()| table.open(on_disk()).unwrap());
+    let out = table.check_out(read, &namespace("c")).unwrap();
+    let later = Instant::now() + Duration::from_secs(11);
+    assert!(!table.relieve(), "nobody is at rest yet");
+    assert!(table.end_one_on_disk(later) && table.check_out(first, &namespace("c")).is_err());
+    assert!(table.end_one_on_disk(later) && table.check_out(second, &namespace("c")).is_err());
+    assert!(!table.end_one_on_disk(later), "one is read from, one has nothing there");
+    out.give_back();
+    assert!(table.check_out(in_memory, &namespace("c")).is_ok());
+    assert!(table.check_out(read, &namespace("c")).is_ok());
 }
 
 #[test]

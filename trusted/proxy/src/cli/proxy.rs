@@ -256,6 +256,7 @@ pub(super) fn engine_settings(
         cleanup: configuration.equality_indexes.cleanup,
         memory_bytes: configuration.memory.saturating_mul(1024 * 1024),
         spill_directory: configuration.data_dir.clone(),
+        spill_bytes: configuration.spill.map_or(u64::MAX, |mebibytes| mebibytes.saturating_mul(1024 * 1024)),
         history: Arc::clone(history),
         witness: witness.cloned(),
         ..engine::Settings::default()
