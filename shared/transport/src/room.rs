@@ -2,7 +2,7 @@
 //!
 //! Who waits for room holds none of the same kind, so nobody waits in a circle. Who has room and waits for a peer, to send more or
 //! to take what is there, gives it up after a time if others wait for it. Messages of usual sizes have a part of their own, so that
-//! a few very large ones do not hold up all others.
+//! a few very large ones do not hold up all others; a larger one has to begin first, in a part for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 pub const UNCOUNTED_BYTES: usize = 64 * 1024;
 /// Messages up to this size have a third of the room for themselves.
 const USUAL_BYTES: usize = 1024 * 1024;
-/// Bytes that there are for them at least.
+/// Bytes that a larger one has sent before it may ask for room for all of it: to announce one costs its sender nothing.
+pub const BEGINNING_BYTES: usize = USUAL_BYTES;
+/// Bytes that there are for beginnings.
+const BEGINNINGS_BYTES: usize = 16 * BEGINNING_BYTES;
+/// Bytes that there are for messages of usual sizes at least.
 const USUAL_BYTES_MIN: usize = 16 * 1024 * 1024;
 /// Bytes of a permit.
 const PERMIT_BYTES: usize = 1024;
@@ -62,28 +66,34 @@ pub struct Room {
 pub struct MessageRoom {
     usual: Room,
     large: Room,
+    beginnings: Room,
 }
+
+/// Room for the beginning of a large message: kept while it waits for the rest, which nobody who has that waits for.
+#[derive(Debug)]
+pub struct Beginning(Share);
 
 impl MessageRoom {
     /// So many bytes, or as many as one message of the largest size needs.
     #[must_use]
     pub fn new(bytes: usize, message_bytes_max: usize) -> Self {
         let (usual, large) = (bytes / 3, (bytes - bytes / 3).max(message_bytes_max));
-        Self { usual: Room::new(usual.max(USUAL_BYTES_MIN)), large: Room::new(large) }
+        let beginnings = Room::new(BEGINNINGS_BYTES);
+        Self { usual: Room::new(usual.max(USUAL_BYTES_MIN)), large: Room::new(large), beginnings }
     }
 
     /// The same, in which whoever waits does so for that long at most.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         let of = |room| Room { patience, ..room };
-        Self { usual: of(self.usual), large: of(self.large) }
+        Self { usual: of(self.usual), large: of(self.large), beginnings: of(self.beginnings) }
     }
 
     /// The same for those who hold what they wait for room for: no more is waited for than there is room.
     #[must_use]
     pub fn with_holders(self) -> Self {
         let of = |room: Room| Room { waiting_max: room.bytes, ..room };
-        Self { usual: of(self.usual), large: of(self.large) }
+        Self { usual: of(self.usual), large: of(self.large), ..self }
     }
 
     /// Bytes of the largest messages that nobody has.
@@ -102,6 +112,29 @@ impl MessageRoom {
     /// There is none for too long.
     pub async fn share(&self, bytes: usize) -> Result<Option<Share>, Refused> {
         if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.part(bytes).share(bytes).await.map(Some) }
+    }
+
+    /// Waits for room for the beginning of a message of so many bytes; `None` if it is of a usual size.
+    ///
+    /// # Errors
+    /// There is none for too long.
+    pub async fn beginning(&self, bytes: usize) -> Result<Option<Beginning>, Refused> {
+        if bytes <= USUAL_BYTES {
+            return Ok(None);
+        }
+        self.beginnings.share(BEGINNING_BYTES).await.map(|share| Some(Beginning(share)))
+    }
+
+    /// Does what waits for a peer to begin.
+    ///
+    /// # Errors
+    /// As of [`Self::giving_up`].
+    pub async fn beginning_with<T>(
+        &self,
+        beginning: &Beginning,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Refused> {
+        self.beginnings.giving_up(&beginning.0, work).await
     }
 
     /// The same for who has some already, and waits for no more.
@@ -129,11 +162,9 @@ impl MessageRoom {
         share: Option<&Share>,
         work: impl Future<Output = T>,
     ) -> Result<T, Refused> {
-        let Some(share) = share else { return Ok(work.await) };
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = self.part(share.bytes).others_wait(share.since) => Err(Refused::GivenUp),
+        match share {
+            None => Ok(work.await),
+            Some(share) => self.part(share.bytes).giving_up(share, work).await,
         }
     }
 }
@@ -214,6 +245,15 @@ impl Room {
     #[must_use]
     pub fn free(&self) -> usize {
         self.permits.available_permits() * PERMIT_BYTES
+    }
+
+    /// Does what waits for a peer.
+    async fn giving_up<T>(&self, share: &Share, work: impl Future<Output = T>) -> Result<T, Refused> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.others_wait(share.since) => Err(Refused::GivenUp),
+        }
     }
 
     /// Comes to an end when a share that was had since then is to be given up.

@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::dispatch;
 use crate::error::CommandError;
-use crate::memory::{Memory, Share, UNCOUNTED_BYTES};
+use crate::memory::{BEGINNING_BYTES, Memory, Share, UNCOUNTED_BYTES};
 use crate::operations::Operation;
 use crate::roster::Place;
 use crate::server::ServerState;
@@ -181,11 +181,19 @@ async fn read_whole<IO: AsyncRead + Unpin>(
     let uncounted = header.message_bytes.min(UNCOUNTED_BYTES);
     bytes.reserve(uncounted.saturating_sub(HEADER_BYTES));
     PACE.begin().fill(stream, &mut bytes, uncounted, || place.wait()).await?;
+    let beginning = memory.beginning(header.message_bytes).await?;
+    if let Some(beginning) = &beginning {
+        place.wait();
+        let mut passing = PACE.begin();
+        let filled = passing.fill(stream, &mut bytes, BEGINNING_BYTES, || place.wait());
+        memory.beginning_with(beginning, filled).await??;
+    }
     let share = memory.request(header.message_bytes).await?;
+    drop(beginning);
     if let Some(share) = &share {
         // It was this server that made it wait.
         place.wait();
-        bytes.reserve((header.message_bytes - uncounted).min(READ_AHEAD_BYTES));
+        bytes.reserve(header.message_bytes.saturating_sub(bytes.len()).min(READ_AHEAD_BYTES));
         let mut passing = PACE.begin();
         let filled = passing.fill(stream, &mut bytes, header.message_bytes, || place.wait());
         memory.receiving(share, filled).await??;

@@ -3,12 +3,12 @@
 //! Messages that come in and replies that go out have an eighth of the budget each, or room for a few of the largest. They
 //! are waited for in turn. Whoever holds a share of the first waits for the second at most, and whoever holds one of
 //! the second waits for its client alone, for whom there is a time limit: so nobody waits in a circle. A message takes its share once
-//! its first part has come, and gives it up if the rest comes slowly while others wait; so does a reply that is taken slowly.
+//! its first part has come, a large one once more of it has for which there is room beside, and gives it up if the rest comes slowly while others wait; so does a reply that is taken slowly.
 
 use crate::error::CommandError;
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};
+pub(crate) use arras_transport::room::{BEGINNING_BYTES, Beginning, Share, UNCOUNTED_BYTES};
 use arras_transport::room::{MessageRoom, Refused};
-pub(crate) use arras_transport::room::{Share, UNCOUNTED_BYTES};
 use std::time::Duration;
 
 /// How long a request waits for a share: as much as its client's patience, which is not known.
@@ -33,6 +33,26 @@ impl Memory {
             // What waits is there already, whatever is waited for.
             replies: room().with_patience(PATIENCE).with_holders(),
         }
+    }
+
+    /// Waits for room for the beginning of a request; `None` if it is not of the largest.
+    ///
+    /// # Errors
+    /// There is none for too long.
+    pub(crate) async fn beginning(&self, bytes: usize) -> Result<Option<Beginning>, Refused> {
+        self.requests.beginning(bytes).await
+    }
+
+    /// Does what waits for that beginning.
+    ///
+    /// # Errors
+    /// As of [`Self::receiving`].
+    pub(crate) async fn beginning_with<T>(
+        &self,
+        beginning: &Beginning,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Refused> {
+        self.requests.beginning_with(beginning, work).await
     }
 
     /// Waits for room for a request; `None` if it is too small to count.

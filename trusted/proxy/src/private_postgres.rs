@@ -4,6 +4,8 @@
 //! PostgreSQL refuses to run as root. Where this process is root, PostgreSQL runs as the user `postgres` that its package
 //! makes.
 
+mod templates;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid, User};
 use std::collections::BTreeSet;
@@ -31,6 +33,10 @@ pub const SUPERUSER: &str = "postgres";
 
 /// Names a folder with `initdb` and `postgres` that is used before any other.
 pub const PROGRAMS_VARIABLE: &str = "ARRAS_POSTGRES_BIN";
+
+/// How a data folder is made.
+const INITDB: [&str; 6] =
+    ["-U", SUPERUSER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"];
 
 /// Ports given out by this process: the operating system may offer one again before PostgreSQL has taken it.
 static PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
@@ -134,12 +140,8 @@ impl PrivatePostgres {
     /// Makes the data folder.
     fn initialise(&self, options: &Options) -> Result<(), PostgresError> {
         let mut initdb = self.command("initdb");
-        initdb.arg("-D").arg(self.data()).args(["-U", SUPERUSER, "--auth=trust", "--no-sync", "-E", "UTF8"]);
-        let made =
-            initdb.arg("--locale=C.UTF-8").output().map_err(|error| PostgresError::of("initdb", error))?;
-        if !made.status.success() {
-            return Err(PostgresError::of("initdb", String::from_utf8_lossy(&made.stderr)));
-        }
+        initdb.arg("-D").arg(self.data()).args(INITDB);
+        templates::fill(&self.data(), &mut initdb)?;
         let settings = options.settings.iter().map(|(name, value)| format!("{name} = '{value}'\n"));
         let path = self.data().join("postgresql.conf");
         let mut file =

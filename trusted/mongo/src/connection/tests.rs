@@ -81,6 +81,38 @@ async fn who_is_sending_does_not_give_way_to_a_newcomer_before_who_is_not() {
     assert!(!idle.work());
 }
 
+/// Who connects again whenever it is thrown out, and each time announces the largest message and sends what is read before any
+/// of it counts.
+async fn announce(memory: &'static Memory, place: &'static Place<'static>) {
+    loop {
+        let (mut near, mut far) = tokio::io::duplex(4096);
+        let sent = async {
+            far.write_all(&message(MESSAGE_BYTES_MAX)[..UNCOUNTED_BYTES + 1000]).await.ok();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = read_whole((memory, place), IDLE, &mut near) => {}
+            () = sent => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_message_does_not_come_after_all_who_only_announced_one() {
+    let memory: &Memory = Box::leak(Box::new(Memory::new(0)));
+    let roster: &Roster = Box::leak(Box::new(Roster::new(101)));
+    let place = |number| -> &'static Place<'static> { Box::leak(Box::new(roster.admit(number).unwrap())) };
+    for number in 0..100 {
+        tokio::spawn(announce(memory, place(number)));
+    }
+    sleep(Duration::from_secs(5)).await;
+    let whole = message(5 << 20);
+    let began = tokio::time::Instant::now();
+    let read = read_whole((memory, place(100)), IDLE, &mut whole.as_slice()).await.unwrap();
+    assert_eq!(read.unwrap().0, whole);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 /// A stream that says how often it was read.
 struct Counted {
     bytes: &'static [u8],
