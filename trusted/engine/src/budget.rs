@@ -8,6 +8,7 @@
 
 use super::error;
 use arras_documents::spill::Pool;
+use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_service::{Fault, ServiceError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,9 @@ const SMALL_STEP: usize = 32;
 const SHARES_OF_LARGE: u32 = 24;
 /// Bytes of a share.
 const SHARE_BYTES: usize = 1024 * 1024;
+
+/// What a step reads is there so many times at most: as a reply, and opened twice.
+const COPIES: usize = 3;
 
 /// Decoded documents take about so many times their encoded length.
 const DECODED: usize = 4;
@@ -151,12 +155,11 @@ impl Budget {
         Self { held, steps: Semaphore::new(shares) }
     }
 
-    /// Waits for its turn to read so many documents from the server; the share is for the time until they are opened
-    /// and looked at.
-    pub(super) async fn step(&self, documents: usize) -> Option<SemaphorePermit<'_>> {
-        let shares = if documents <= SMALL_STEP { 1 } else { SHARES_OF_LARGE };
+    /// Waits for its turn to read so many documents, of so many bytes on average, from the server; the share is for the
+    /// time until they are opened and looked at.
+    pub(super) async fn step(&self, documents: usize, mean: Option<u64>) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
-        self.steps.acquire_many(shares).await.ok()
+        self.steps.acquire_many(shares(documents, mean)).await.ok()
     }
 
     /// A share for decoded documents of `encoded` bytes; `None` if there is none left.
@@ -186,6 +189,18 @@ impl Budget {
     }
 }
 
+/// Shares that a step takes which reads so many documents.
+fn shares(documents: usize, mean: Option<u64>) -> u32 {
+    if documents > SMALL_STEP {
+        return SHARES_OF_LARGE;
+    }
+    let mean = usize::try_from(mean.unwrap_or(0)).unwrap_or(usize::MAX);
+    // Of those a reply has room for one more, at most.
+    let read = documents.saturating_mul(mean).min(REPLY_BYTES_SOFT.saturating_add(mean));
+    let shares = read.saturating_mul(COPIES).div_ceil(SHARE_BYTES);
+    u32::try_from(shares).unwrap_or(u32::MAX).clamp(1, SHARES_OF_LARGE)
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.held.give_back(self.bytes);
@@ -195,6 +210,16 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_large_documents_are_no_small_step() {
+        assert_eq!(
+            (shares(15, None), shares(15, Some(1000)), shares(1000, Some(10))),
+            (1, 1, SHARES_OF_LARGE)
+        );
+        assert_eq!((shares(1, Some(1 << 20)), shares(15, Some(1 << 20))), (3, SHARES_OF_LARGE));
+        assert_eq!(shares(SMALL_STEP, Some(u64::MAX)), SHARES_OF_LARGE);
+    }
 
     #[test]
     fn shares_never_exceed_the_budget_and_come_back() {

@@ -143,7 +143,7 @@ impl Matches {
             self.watch_anew(shared);
         }
         let collection = &self.collection;
-        let _step = shared.budget.step(looked_at).await;
+        let _step = shared.budget.step(looked_at, collection.lengths.mean()).await;
         let documents = match &mut self.origin {
             Origin::Scan(scan) => {
                 scan.set_step(looked_at);

@@ -171,7 +171,7 @@ impl Natural {
                 None => Ok(None),
             };
         }
-        let _step = shared.budget.step(rows.len()).await;
+        let _step = shared.budget.step(rows.len(), self.collection.lengths.mean()).await;
         let (documents, dealt) =
             shared.read_in_order(&self.collection, &rows, Absent::Named(&self.watch)).await?;
         self.chunk = dealt.saturating_mul(2);

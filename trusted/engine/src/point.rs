@@ -89,7 +89,7 @@ impl Point {
         let Some(row) = self.row.take() else {
             return Ok(None);
         };
-        let _step = shared.budget.step(1).await;
+        let _step = shared.budget.step(1, self.collection.lengths.mean()).await;
         let sealed = self.read(shared, row).await?;
         let mut found = Vec::with_capacity(sealed.len());
         for sealed in &sealed {
@@ -109,7 +109,7 @@ impl Point {
         let Some(row) = self.row.take() else {
             return Ok(Vec::new());
         };
-        let _step = shared.budget.step(1).await;
+        let _step = shared.budget.step(1, self.collection.lengths.mean()).await;
         let sealed = self.read(shared, row).await?;
         let mut found = Vec::with_capacity(sealed.len());
         for sealed in &sealed {

@@ -120,7 +120,7 @@ impl Walk {
                 break;
             }
             let rows = self.next_rows(wanted);
-            let _step = shared.budget.step(rows.len()).await;
+            let _step = shared.budget.step(rows.len(), self.collection.lengths.mean()).await;
             let absent = self.rows.watch().map_or(Absent::Allowed, Absent::Named);
             let (documents, dealt) = shared.read_in_order(&self.collection, &rows, absent).await?;
             let mut places: HashMap<RowId, Vec<u8>> =
