@@ -272,8 +272,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         }
         let ((cleanups, jobs), (sweeps, wanted)) = (mpsc::channel(cleanup::WAITING_MAX), mpsc::channel(1));
         let budget = budget::Budget::new(settings.memory_bytes);
-        let (folder, most) = (settings.spill_directory.clone(), settings.spill_bytes);
-        let spill = spill::SpillFile::new(folder, most, &mut settings.random.rng());
+        let spill = spill::SpillFile::of(&settings);
         let shared = Arc::new(Shared {
             keyring,
             local,

@@ -299,8 +299,7 @@ pub fn template(values: &Values<'_>) -> String {
          # What queries, cursors, requests and replies may hold in memory together, about, in MiB. Sorts and groups\n\
          # that do not fit use the data directory's disk, sealed under a key that dies with the process.\n\
          # memory = 512\n\
-         # What they may have there together, in MiB. Without it, all there is but a reserve for what is stored.\n\
-         # spill = 10240\n\
+         # spill = 10240  # MiB that they have there at most; without it, all but a reserve for what is stored\n\
          \n\
          # \"text\" or \"json\"; RUST_LOG sets the level.\n\
          log_format = \"text\"\n\

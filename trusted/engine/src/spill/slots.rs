@@ -1,6 +1,7 @@
 //! The file that all spill to, and its room.
 
 use super::{SLOT_BYTES, failed};
+use crate::Settings;
 use arras_documents::QueryError;
 use arras_primitives::aead::Aead;
 use arras_service::store::Relief;
@@ -79,6 +80,12 @@ impl SpillFile {
         let aead = Aead::new(&key);
         let (seals, runs, slots, relief) = Default::default();
         Arc::new(Self { directory, aead, seals, runs, limit: limit_bytes / SLOT_BYTES, slots, relief })
+    }
+
+    /// The same, as the settings have it.
+    pub(crate) fn of(settings: &Settings) -> Arc<Self> {
+        let folder = settings.spill_directory.clone();
+        Self::new(folder, settings.spill_bytes, &mut settings.random.rng())
     }
 
     /// Who is asked for room where there is none.
