@@ -3,7 +3,8 @@
 //! Messages that come in and replies that go out have an eighth of the budget each, or room for a few of the largest. They
 //! are waited for in turn. Whoever holds a share of the first waits for the second at most, and whoever holds one of
 //! the second waits for its client alone, for whom there is a time limit: so nobody waits in a circle. A message takes its share once
-//! its first part has come, a large one once more of it has for which there is room beside, and gives it up if the rest comes slowly while others wait; so does a reply that is taken slowly.
+//! its first part has come, of a large one a MiB, for which there is room beside; and it gives it up if the rest comes slowly while
+//! others wait. So does a reply that is taken slowly.
 
 use crate::error::CommandError;
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};

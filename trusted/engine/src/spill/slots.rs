@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Free space that is left on the disk at most, and of a small one the least share of it: several times of what the proxy's
-/// store may have to write before it has to be careful.
+/// Free space that is left on the disk for what is stored: more than the store needs in order not to commit with care.
 const RESERVE_BYTES: u64 = 2 << 30;
+/// Of a small disk only this part is left.
 const RESERVE_SHARE: u64 = 8;
 /// Free slots beside those in use whose room the disk does not get back: writing them again costs less.
-const KEPT_SLOTS: usize = 2048;
+const KEPT_SLOTS: u64 = 2048;
 
 /// One file for everything that is spilled, made when it is first needed.
 pub(crate) struct SpillFile {
@@ -35,10 +35,12 @@ pub(crate) struct SpillFile {
 #[derive(Default)]
 struct Slots {
     file: Option<Arc<File>>,
-    /// Slots that were used and are not.
+    /// Slots that were used and are not, and still have their room.
     free: Vec<u64>,
-    /// Those of them whose room the disk has back.
+    /// Those whose room the disk has back.
     holes: Vec<u64>,
+    /// The file system takes none back: it is not asked again.
+    is_kept: bool,
     /// Slots the file has.
     count: u64,
 }
@@ -60,6 +62,7 @@ impl Slots {
         if is_punched {
             self.holes.append(&mut self.free);
         }
+        self.is_kept = !is_punched;
     }
 }
 
@@ -152,7 +155,7 @@ impl SpillFile {
         if used == 0 {
             // Nothing is in it: the disk has it back. If not, it is used again.
             *slots = Slots::default();
-        } else if slots.free.len() as u64 > used + KEPT_SLOTS as u64 {
+        } else if !slots.is_kept && slots.free.len() as u64 > used + KEPT_SLOTS {
             slots.punch();
         }
     }
