@@ -191,11 +191,12 @@ fn who_does_not_say_who_it_is_does_not_stay() {
         stream.read_exact(&mut [0]).unwrap();
         stream
     });
-    let mut third = TcpStream::connect(proxy.address).unwrap();
-    assert_eq!(third.read(&mut [0]).unwrap(), 0);
-    drop(waiting);
-    // There is room again as soon as the proxy has seen that they are gone.
-    while !matches!(try_startup(&proxy), Some(b'R')) {}
+    // A newcomer takes the place of the oldest.
+    assert!(matches!(try_startup(&proxy), Some(b'R')));
+    let [mut oldest, mut other] = waiting;
+    assert_eq!(oldest.read(&mut [0]).unwrap(), 0);
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(other.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 fn try_startup(proxy: &Proxy) -> Option<u8> {

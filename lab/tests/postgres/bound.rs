@@ -238,3 +238,36 @@ async fn statements_that_are_deallocated_in_sql_and_cursors_of_ended_transaction
         assert_eq!(failed(&raw.query(&text)), None, "{number}");
     }
 }
+
+/// However many take what others leave, one after the other.
+#[tokio::test]
+async fn sessions_that_keep_what_they_can_leave_room_to_who_keeps_little() {
+    // The room is of the least memory that a proxy has: 24 MiB for what has a name, of which it takes four times a text and more.
+    let (_server, proxy, _client) = opened().await;
+    let filler = "x".repeat(200_000);
+    let prepare = |raw: &mut Raw, name: &str, filler: &str| {
+        let mut out = BytesMut::new();
+        let text = format!("SELECT memo, '{filler}' FROM people WHERE name = $1");
+        frontend::parse(name, &text, [], &mut out).unwrap();
+        frontend::sync(&mut out);
+        failed(&raw.ask(&out))
+    };
+    let mut greedy = Vec::new();
+    for _ in 0..8 {
+        let mut raw = Raw::connect(proxy.address);
+        let refused = (0..1000).find_map(|number| prepare(&mut raw, &format!("s{number}"), &filler));
+        assert!(refused.expect("it has its part").contains("53200"));
+        greedy.push(raw);
+    }
+    // What fits into a session's buffers, as ever, and then what does not.
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(prepare(&mut raw, "short", ""), None);
+    for number in 0..5 {
+        assert_eq!(prepare(&mut raw, &format!("s{number}"), &filler), None);
+    }
+    // Who had most was told why.
+    let mut said = Vec::new();
+    greedy[0].0.read_to_end(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("FATAL") && said.contains("53200") && said.contains("than any other"), "{said}");
+}

@@ -56,6 +56,9 @@ async fn messages_that_never_come_whole_take_no_memory_from_others_for_long() {
         let body = "y".repeat(900 << 10);
         let stored = client.execute(&insert, &[&1_i32, &body]).await;
         assert_eq!(stored.unwrap(), 1, "after {begun} bytes");
+        let large = "y".repeat(5 << 20);
+        let stored = client.execute(&insert, &[&2_i32, &large]).await;
+        assert_eq!(stored.unwrap(), 1, "5 MiB after {begun} bytes");
         drop(slow);
     }
     let peak = proxy.peak_kib();

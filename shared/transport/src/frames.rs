@@ -76,7 +76,7 @@ impl Begun {
     /// # Errors
     /// [`ReadError`]: nothing more can be read from the stream.
     pub async fn header<R: AsyncRead + Unpin>(mut self, stream: &mut R) -> Result<Announced, ReadError> {
-        self.passing.fill(stream, &mut self.head, HEADER_BYTES, || ()).await?;
+        self.passing.fill(stream, &mut self.head, HEADER_BYTES, |_| ()).await?;
         let head = self.head.first_chunk::<HEADER_BYTES>().ok_or(ReadError::Truncated)?;
         let header = FrameHeader::from_bytes(head)?;
         let body_bytes = usize::try_from(header.body_bytes).map_err(|_| ReadError::Truncated)?;
@@ -109,7 +109,7 @@ impl Announced {
     /// [`ReadError`]: nothing more can be read from the stream.
     pub async fn body<R: AsyncRead + Unpin>(mut self, stream: &mut R) -> Result<Vec<u8>, ReadError> {
         let mut body = Vec::with_capacity(self.body_bytes.min(FIRST_BYTES));
-        self.passing.fill(stream, &mut body, self.body_bytes, || ()).await?;
+        self.passing.fill(stream, &mut body, self.body_bytes, |_| ()).await?;
         if body.len() == self.body_bytes { Ok(body) } else { Err(ReadError::Truncated) }
     }
 }

@@ -6,6 +6,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod frames;
+pub mod handshakes;
 pub mod link;
 pub mod pace;
 pub mod room;

@@ -79,7 +79,8 @@ impl Passing {
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, too_slow))?
     }
 
-    /// Reads until `buffer` holds `bytes`; fewer if the stream ends. `progress` is told whenever that takes another wait.
+    /// Reads until `buffer` holds `bytes`; fewer if the stream ends. `progress` is told how many came whenever that takes another
+    /// wait.
     ///
     /// # Errors
     /// What the stream says; [`TooSlow`].
@@ -88,7 +89,7 @@ impl Passing {
         stream: &mut R,
         buffer: &mut Vec<u8>,
         bytes: usize,
-        progress: impl Fn(),
+        progress: impl Fn(usize),
     ) -> io::Result<()> {
         let mut rest = stream.take(bytes.saturating_sub(buffer.len()) as u64);
         while buffer.len() < bytes {
@@ -98,7 +99,7 @@ impl Passing {
             }
             self.passed = self.passed.saturating_add(read as u64);
             if buffer.len() < bytes {
-                progress();
+                progress(read);
             }
         }
         Ok(())

@@ -2,10 +2,11 @@
 //!
 //! Who waits for room holds none of the same kind, so nobody waits in a circle. Who has room and waits for a peer, to send more or
 //! to take what is there, gives it up after a time if others wait for it. Messages of usual sizes have a part of their own, so that
-//! a few very large ones do not hold up all others; a larger one has to begin first, in a part for that.
+//! a few very large ones do not hold up all others; a larger one has to begin first, in a part for that. Whoever sends a message goes on
+//! sending it, or has no room for it while others wait.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -20,8 +21,8 @@ pub const BEGINNING_BYTES: usize = USUAL_BYTES;
 const BEGINNINGS_BYTES: usize = 16 * BEGINNING_BYTES;
 /// Bytes that there are for messages of usual sizes at least.
 const USUAL_BYTES_MIN: usize = 16 * 1024 * 1024;
-/// Bytes of a permit.
-const PERMIT_BYTES: usize = 1024;
+/// Room is had in so many bytes.
+pub const PERMIT_BYTES: usize = 1024;
 /// How long somebody waits for memory.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// For how long a share is had whatever its peer does, while others wait: as much less as more is waited for than there is, so that whoever
@@ -33,6 +34,10 @@ const WANTED: usize = 4;
 const SLOWEST_MIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether others wait, then.
 const LOOK: Duration = Duration::from_millis(500);
+/// While others wait, of a message that comes there come in each so long, which is longer than it takes to most peers and back,
+const WINDOW: Duration = Duration::from_millis(250);
+/// so many bytes at least.
+const WINDOW_BYTES: usize = 16 * 1024;
 
 /// Why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,7 +139,7 @@ impl MessageRoom {
         beginning: &Beginning,
         work: impl Future<Output = T>,
     ) -> Result<T, Refused> {
-        self.beginnings.giving_up(&beginning.0, work).await
+        self.beginnings.coming(&beginning.0, work).await
     }
 
     /// The same for who has some already, and waits for no more.
@@ -167,6 +172,28 @@ impl MessageRoom {
             Some(share) => self.part(share.bytes).giving_up(share, work).await,
         }
     }
+
+    /// Does what waits for more of a message. Each part that comes is told to the share ([`Share::came`]).
+    ///
+    /// # Errors
+    /// As of [`Self::giving_up`]; or little has come for a while.
+    pub async fn coming<T>(
+        &self,
+        share: Option<&Share>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Refused> {
+        match share {
+            None => Ok(work.await),
+            Some(share) => self.part(share.bytes).coming(share, work).await,
+        }
+    }
+}
+
+impl Beginning {
+    /// So many bytes more of its message have come.
+    pub fn came(&self, bytes: usize) {
+        self.0.came(bytes);
+    }
 }
 
 /// A share of it; given back when dropped.
@@ -175,6 +202,14 @@ pub struct Share {
     permit: OwnedSemaphorePermit,
     bytes: usize,
     since: Instant,
+    window: Mutex<Window>,
+}
+
+/// What came lately of a message.
+#[derive(Debug)]
+struct Window {
+    begun: Instant,
+    bytes: usize,
 }
 
 /// The bytes that somebody waits for, as long as that waits.
@@ -256,6 +291,28 @@ impl Room {
         }
     }
 
+    /// Does what waits for more of a message.
+    async fn coming<T>(&self, share: &Share, work: impl Future<Output = T>) -> Result<T, Refused> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.others_wait(share.since) => Err(Refused::GivenUp),
+            () = self.others_wait_for(share) => Err(Refused::GivenUp),
+        }
+    }
+
+    /// Comes to an end when others wait and little has come for a while.
+    async fn others_wait_for(&self, share: &Share) {
+        loop {
+            let ends = share.window().begun + WINDOW;
+            sleep_until(ends).await;
+            let window = share.next_window();
+            if window.bytes < WINDOW_BYTES && self.waiting.load(Ordering::Relaxed) > 0 {
+                return;
+            }
+        }
+    }
+
     /// Comes to an end when a share that was had since then is to be given up.
     async fn others_wait(&self, since: Instant) {
         let refused = self.refused.load(Ordering::Relaxed);
@@ -282,7 +339,23 @@ impl Room {
 
 impl Share {
     fn of(permit: OwnedSemaphorePermit, bytes: usize) -> Self {
-        Self { permit, bytes, since: Instant::now() }
+        let since = Instant::now();
+        Self { permit, bytes, since, window: Mutex::new(Window { begun: since, bytes: 0 }) }
+    }
+
+    /// So many bytes more of its message have come.
+    pub fn came(&self, bytes: usize) {
+        self.window().bytes += bytes;
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        // Nothing panics while it is held.
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins another window; the one before.
+    fn next_window(&self) -> Window {
+        std::mem::replace(&mut self.window(), Window { begun: Instant::now(), bytes: 0 })
     }
 
     /// The bytes that it is of.
@@ -351,6 +424,32 @@ mod tests {
         assert!(room.share(8 << 20).await.is_ok(), "it waited for too long");
         // One after the other they would take ten times as long as one.
         assert!(began.elapsed() < 5 * SLOWEST / 2, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_stops_sending_has_no_room_while_others_wait() {
+        let room = Arc::new(MessageRoom::new(3 * ALL / 2, ALL));
+        let slow = room.share(ALL).await.unwrap().unwrap();
+        let second = Duration::from_secs(1);
+        assert!(timeout(second, room.coming(Some(&slow), nothing_comes())).await.is_err(), "nobody waits");
+        let waits = Arc::clone(&room);
+        let other = tokio::spawn(async move { waits.share(ALL).await });
+        let began = Instant::now();
+        // A little now and then is as nothing.
+        while room.coming(Some(&slow), sleep(WINDOW / 5)).await.is_ok() {
+            slow.came(50);
+        }
+        assert!(began.elapsed() < 3 * WINDOW, "{:?}", began.elapsed());
+        drop(slow);
+        let share = other.await.unwrap().unwrap().unwrap();
+        let waits = Arc::clone(&room);
+        tokio::spawn(async move { waits.share(ALL).await });
+        let (began, mut refused) = (Instant::now(), None);
+        while refused.is_none() {
+            refused = room.coming(Some(&share), sleep(WINDOW / 5)).await.err();
+            share.came(WINDOW_BYTES / 2);
+        }
+        assert!(began.elapsed() > SLOWEST_MIN, "who sends has its time");
     }
 
     #[tokio::test(start_paused = true)]

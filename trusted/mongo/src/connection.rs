@@ -173,19 +173,23 @@ async fn read_whole<IO: AsyncRead + Unpin>(
     };
     let mut bytes = begun.to_vec();
     // A peer that sends keeps its place, as one does whose command is done.
-    PACE.begin().fill(stream, &mut bytes, HEADER_BYTES, || place.wait()).await?;
+    PACE.begin().fill(stream, &mut bytes, HEADER_BYTES, |_| place.wait()).await?;
     let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let head = bytes.first_chunk::<HEADER_BYTES>().ok_or_else(cut)?;
     let header = wire::parse_header(head).map_err(ConnectionFailure::Protocol)?;
     // Announced alone, a message takes no room from others.
     let uncounted = header.message_bytes.min(UNCOUNTED_BYTES);
     bytes.reserve(uncounted.saturating_sub(HEADER_BYTES));
-    PACE.begin().fill(stream, &mut bytes, uncounted, || place.wait()).await?;
+    PACE.begin().fill(stream, &mut bytes, uncounted, |_| place.wait()).await?;
     let beginning = memory.beginning(header.message_bytes).await?;
     if let Some(beginning) = &beginning {
         place.wait();
         let mut passing = PACE.begin();
-        let filled = passing.fill(stream, &mut bytes, BEGINNING_BYTES, || place.wait());
+        let came = |bytes| {
+            place.wait();
+            beginning.came(bytes);
+        };
+        let filled = passing.fill(stream, &mut bytes, BEGINNING_BYTES, came);
         memory.beginning_with(beginning, filled).await??;
     }
     let share = memory.request(header.message_bytes).await?;
@@ -195,7 +199,11 @@ async fn read_whole<IO: AsyncRead + Unpin>(
         place.wait();
         bytes.reserve(header.message_bytes.saturating_sub(bytes.len()).min(READ_AHEAD_BYTES));
         let mut passing = PACE.begin();
-        let filled = passing.fill(stream, &mut bytes, header.message_bytes, || place.wait());
+        let came = |bytes| {
+            place.wait();
+            share.came(bytes);
+        };
+        let filled = passing.fill(stream, &mut bytes, header.message_bytes, came);
         memory.receiving(share, filled).await??;
     }
     if bytes.len() < header.message_bytes {

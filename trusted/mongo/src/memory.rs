@@ -67,13 +67,13 @@ impl Memory {
     /// Does what waits for the rest of a request.
     ///
     /// # Errors
-    /// Its share is to be given up, as it has been had for long and others wait.
+    /// Its share is to be given up, as it has been had for long, or little of it has come for a while, and others wait.
     pub(crate) async fn receiving<T>(
         &self,
         share: &Share,
         work: impl Future<Output = T>,
     ) -> Result<T, Refused> {
-        self.requests.giving_up(Some(share), work).await
+        self.requests.coming(Some(share), work).await
     }
 
     /// The same of what waits for a client to take a reply, from now on.

@@ -8,7 +8,7 @@ use crate::stream::Socket;
 use arras_transport::tcp;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -30,7 +30,21 @@ pub(crate) enum Peer {
     Local(Option<u32>),
 }
 
+/// Whence a peer comes: those of one origin are held to be one, where there are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    Address(IpAddr),
+    User(Option<u32>),
+}
+
 impl Peer {
+    pub(crate) fn origin(self) -> Origin {
+        match self {
+            Self::Tcp(address) => Origin::Address(address.ip()),
+            Self::Local(user) => Origin::User(user),
+        }
+    }
+
     /// Does what it sends stay on this machine?
     pub(crate) fn is_local(self) -> bool {
         match self {

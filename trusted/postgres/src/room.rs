@@ -2,7 +2,9 @@
 
 mod kept;
 
-pub(crate) use arras_transport::room::{MessageRoom, Room, Share, UNCOUNTED_BYTES};
+pub(crate) use arras_transport::room::{
+    BEGINNING_BYTES, MessageRoom, PERMIT_BYTES, Room, Share, UNCOUNTED_BYTES,
+};
 pub(crate) use kept::{ConnectionPart, KeptRoom, KeptShare};
 
 use crate::error::SqlError;

@@ -4,13 +4,14 @@ use crate::Question;
 use crate::access::Access;
 use crate::cancel::{Cancellable, Key};
 use crate::error::SqlError;
-use crate::listener::{Listener, Peer};
+use crate::listener::{Listener, Origin, Peer};
 use crate::replies::{self, Authentication};
 use crate::rewriting::Rewriting;
 use crate::session::{self, End, Ends, Surroundings};
 use crate::startup::{self, Opening, StartupFailure, Wanted};
 use crate::stream::Socket;
 use crate::upstream::{Begun, Login, Upstream};
+use arras_transport::handshakes::Handshakes;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Most sessions at a time; one more is refused as PostgreSQL refuses it.
     pub connections_max: usize,
-    /// Most connections at a time that have not said yet who they are; one more is closed without a word.
+    /// Most connections at a time that have not said yet who they are; for one more, the oldest of the address that has most of them
+    /// is closed.
     pub opening_max: usize,
     /// How long a client may take to say who it is and to prove it: PostgreSQL's `authentication_timeout`.
     pub opening: Duration,
@@ -52,9 +54,9 @@ struct ServerState {
     options: Options,
     rewriting: Option<Arc<Rewriting>>,
     sessions: Cancellable,
-    /// Room for sessions, and for connections that are none yet.
+    /// Room for sessions.
     room: Semaphore,
-    opening: Semaphore,
+    opening: Arc<Handshakes<Origin>>,
 }
 
 /// A PostgreSQL server in front of another.
@@ -74,7 +76,7 @@ impl Server {
         rewriting: Option<Arc<Rewriting>>,
     ) -> Self {
         let room = Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS));
-        let opening = Semaphore::new(options.opening_max.min(Semaphore::MAX_PERMITS));
+        let opening = Handshakes::new(options.opening_max);
         let shared = ServerState {
             upstream,
             access,
@@ -136,13 +138,14 @@ fn report_failure(ended: Result<(), JoinError>) {
 impl ServerState {
     /// Serves one connection to its end.
     async fn connection(&self, stream: Socket, peer: Peer, mut stop: watch::Receiver<bool>) {
-        let Ok(place) = self.opening.try_acquire() else {
-            tracing::warn!(%peer, "PostgreSQL connection refused: too many have not said yet who they are");
-            return;
-        };
+        let place = self.opening.begin(peer.origin());
         let heard = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
+            () = place.dropped() => {
+                let why = "too many have not said yet who they are, and this was the oldest of its address";
+                return tracing::warn!(%peer, "PostgreSQL connection closed: {why}");
+            }
             heard = timeout(self.options.opening, startup::hear(stream, peer, &self.access)) => heard,
         };
         drop(place);

@@ -310,11 +310,13 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
             }
             Some(rewriting) => {
                 let answers = opened::pass(&shared, rewriting, from_database, &mut to_client);
-                let ways = (rewriting, around.behind());
+                let part = rewriting.kept.session();
+                let ways = (rewriting, around.behind(), &part);
                 let requests = rewritten::pass(&shared, ways, from_client, &mut to_database);
                 let (answers, requests, set_back) =
                     (pin!(answers), pin!(requests), pin!(unconstrained(set_back(rewriting))));
-                first_of([answers as Part<'_, End>, requests, set_back, stopped]).await
+                let gives_way = pin!(unconstrained(async { End::Violation(part.gives_way().await) }));
+                first_of([answers as Part<'_, End>, requests, set_back, gives_way, stopped]).await
             }
         }
     };

@@ -214,12 +214,12 @@ impl Clients {
     ) -> io::Result<Option<(Vec<u8>, Option<OwnedSemaphorePermit>)>> {
         let mut length = Vec::with_capacity(4);
         // A client may be silent for as long as it likes, between messages.
-        Pace::Any.begin().fill(stream, &mut length, 1, || ()).await?;
+        Pace::Any.begin().fill(stream, &mut length, 1, |_| ()).await?;
         if length.is_empty() {
             return Ok(None);
         }
         let mut passing: Passing = self.limits.pace.begin();
-        passing.fill(stream, &mut length, 4, || ()).await?;
+        passing.fill(stream, &mut length, 4, |_| ()).await?;
         let length = <[u8; 4]>::try_from(length).map_err(|_| io::ErrorKind::UnexpectedEof)?;
         let length = u32::from_le_bytes(length) as usize;
         if length > CLIENT_BYTES_MAX {
@@ -233,7 +233,7 @@ impl Clients {
         let read = async {
             while bytes.len() < length {
                 let had = bytes.len();
-                passing.fill(stream, &mut bytes, length.min(had + PIECE_BYTES), || ()).await?;
+                passing.fill(stream, &mut bytes, length.min(had + PIECE_BYTES), |_| ()).await?;
                 if bytes.len() == had {
                     return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
                 }

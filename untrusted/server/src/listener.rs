@@ -3,7 +3,7 @@
 //! *What is bounded.* Connections, handshakes under way and their duration, requests in flight a connection,
 //! bytes held for a connection and for all of them, requests being worked on in all, and how slow a peer may be within a message. A
 //! connection over a bound is made to wait (its socket is not read), never served less correctly. When there are too
-//! many handshakes or connections, those that keep the server waiting give way (`admission`).
+//! many handshakes or connections, those that keep the server waiting give way ([`arras_transport::handshakes`], `admission`).
 //!
 //! *Log.* Connections, protocol names, sizes, times and refusals; never what a message holds.
 
@@ -11,19 +11,20 @@ mod admission;
 mod connection;
 pub mod memory;
 
-use self::admission::{Handshake, Handshakes, Seats};
+use self::admission::Seats;
 use self::memory::Memory;
 use crate::Caller;
 use crate::tls::describe_handshake_failure;
 use arras_certificates::Reloading;
 use arras_protocol::limits::IN_FLIGHT_MAX;
 use arras_protocol::{ProtocolId, Refusal};
+use arras_transport::handshakes::{Handshake, Handshakes};
 use arras_transport::pace::Pace;
 use arras_transport::tcp;
 use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -249,7 +250,7 @@ async fn admit<H: Handler>(
     serving: Arc<Serving<H>>,
     stream: TcpStream,
     peer: SocketAddr,
-    handshake: Handshake,
+    handshake: Handshake<IpAddr>,
 ) {
     let until = Instant::now() + serving.limits.handshake;
     if let Err(error) = tcp::tune(&stream, Some(UNACKNOWLEDGED_MAX)) {

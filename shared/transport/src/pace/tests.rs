@@ -29,7 +29,7 @@ async fn a_message_that_trickles_is_given_up_hardly_later_than_one_that_stands_s
     let began = Instant::now();
     let (mut near, far) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(trickle(far, Duration::from_secs(29)));
-    let filled = PACE.begin().fill(&mut near, &mut Vec::new(), MESSAGE_BYTES, || ()).await;
+    let filled = PACE.begin().fill(&mut near, &mut Vec::new(), MESSAGE_BYTES, |_| ()).await;
     let error = filled.unwrap_err();
     assert!(TooSlow::is_in(&error) && error.to_string().contains(": 1 bytes"), "{error}");
     assert!(began.elapsed() < STALL + Duration::from_secs(1), "{:?}", began.elapsed());
@@ -53,7 +53,7 @@ async fn a_slow_line_gets_the_time_that_its_bytes_take_and_its_progress_is_told(
         }
     });
     let (mut buffer, told) = (Vec::new(), Cell::new(0));
-    let progress = || told.set(told.get() + 1);
+    let progress = |_| told.set(told.get() + 1);
     PACE.begin().fill(&mut near, &mut buffer, MESSAGE_BYTES, progress).await.unwrap();
     assert_eq!(buffer.len(), MESSAGE_BYTES);
     assert!(told.get() >= MESSAGE_BYTES / PIPE_BYTES - 1, "{}", told.get());
@@ -65,6 +65,6 @@ async fn where_nothing_is_asked_a_message_takes_the_time_it_takes() {
     let (mut near, far) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(trickle(far, STALL * 100));
     let mut buffer = Vec::new();
-    Pace::Any.begin().fill(&mut near, &mut buffer, 10, || ()).await.unwrap();
+    Pace::Any.begin().fill(&mut near, &mut buffer, 10, |_| ()).await.unwrap();
     assert_eq!(buffer, [1; 10]);
 }

@@ -3,6 +3,7 @@
 
 mod asked_parts;
 mod beside;
+mod coming;
 mod comments;
 mod computing;
 mod current;
@@ -68,7 +69,7 @@ pub(super) struct Requests<'a> {
     pub(super) rows: LateRows,
     /// The tables as they were read last.
     catalog: Option<tables::Known>,
-    pub(super) kept: ConnectionPart,
+    pub(super) kept: &'a ConnectionPart,
     /// False once a statement came that may close all that is prepared.
     pub(super) may_keep: bool,
     /// What writes programs' rows, prepared for the last ones.
@@ -92,7 +93,7 @@ pub(super) struct Requests<'a> {
 /// Passes on what the client sends until there is no more.
 pub(super) async fn pass(
     shared: &BothWays,
-    (rewriting, behind): (&Rewriting, Behind<'_>),
+    (rewriting, behind, kept): (&Rewriting, Behind<'_>, &ConnectionPart),
     from: FromSide,
     to: &mut ToSide,
 ) -> End {
@@ -110,7 +111,7 @@ pub(super) async fn pass(
         copying: None,
         rows: LateRows::Pass,
         catalog: None,
-        kept: ConnectionPart::default(),
+        kept,
         may_keep: true,
         writes: Several::default(),
         beside: Kept::default(),
@@ -163,26 +164,15 @@ impl Requests<'_> {
                     inbox.passed(came);
                     self.rest(&mut inbox, &mut from, head.total - came, false).await?;
                 } else if self.room.is_none() {
-                    let requests = &self.rewriting.requests;
-                    let share = match self.row_room.is_empty() {
-                        true => requests.share(head.total).await,
-                        false => requests.try_message(head.total),
-                    };
-                    match share {
-                        Ok(share) => self.room = share,
-                        Err(error) => {
-                            match self.copying.take() {
-                                Some(copying) => self.end_rows(&copying, error.into()),
-                                None => self.refuse(head.kind, error.into()),
-                            }
-                            let came = there.len();
-                            inbox.passed(came);
-                            self.rest(&mut inbox, &mut from, head.total - came, false).await?;
-                            continue;
+                    if let Err(error) = self.room_for(head.total, &mut inbox, &mut from).await? {
+                        match self.copying.take() {
+                            Some(copying) => self.end_rows(&copying, error),
+                            None => self.refuse(head.kind, error),
                         }
+                        let came = inbox.there().len().min(head.total);
+                        inbox.passed(came);
+                        self.rest(&mut inbox, &mut from, head.total - came, false).await?;
                     }
-                    inbox.make_room(head.total);
-                    break;
                 } else {
                     break;
                 }
@@ -196,41 +186,6 @@ impl Requests<'_> {
             }
             self.fill(&mut inbox, &mut from).await?;
         }
-    }
-
-    /// The room that is had the longest.
-    fn had(&self) -> Option<&Share> {
-        self.out_room.first().or(self.row_room.first()).or(self.room.as_ref())
-    }
-
-    /// Reads more, of a message that has room or of rows that do.
-    async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide) -> Ended {
-        let came = match self.had() {
-            None => inbox.fill(from).await,
-            had => self.rewriting.requests.giving_up(had, inbox.fill(from)).await?,
-        };
-        match came {
-            Ok(1..) => Ok(()),
-            Ok(0) | Err(_) => {
-                let idle = self.shared.state().pipeline.is_empty();
-                Err(if idle { End::Left } else { End::Abandoned })
-            }
-        }
-    }
-
-    /// Reads the rest of a message, and passes it on or not.
-    async fn rest(&mut self, inbox: &mut Inbox, from: &mut FromSide, mut rest: usize, pass: bool) -> Ended {
-        while rest > 0 {
-            self.write().await?;
-            self.fill(inbox, from).await?;
-            let came = rest.min(inbox.there().len());
-            if pass {
-                self.out.extend_from_slice(inbox.there().get(..came).unwrap_or_default());
-            }
-            inbox.passed(came);
-            rest -= came;
-        }
-        Ok(())
     }
 
     pub(super) async fn write(&mut self) -> Ended {
@@ -450,7 +405,7 @@ impl Requests<'_> {
         self.keep_changes(asked.name);
         let prepared = match planned {
             Ok(None) => Ok(None),
-            Ok(Some((text, planned))) => self.prepared(asked.name, text, planned, asked.types),
+            Ok(Some((text, planned))) => self.prepared(asked.name, text, planned, asked.types).await,
             Err(error) => Err(error),
         };
         match prepared {
@@ -480,7 +435,7 @@ impl Requests<'_> {
     }
 
     /// What is prepared in place of a statement; `None` if that goes on as it is.
-    pub(super) fn prepared(
+    pub(super) async fn prepared(
         &self,
         name: &[u8],
         text: &str,
@@ -519,7 +474,8 @@ impl Requests<'_> {
         physical::check_count(&rewritten)?;
         let sent = rewritten.extended_text();
         // About what the texts, their pieces and a plan's parts take.
-        let share = self.rewriting.kept.statement(&self.kept, name, 4096 + 2 * (text.len() + sent.len()))?;
+        let share =
+            self.rewriting.kept.statement(self.kept, name, 4096 + 2 * (text.len() + sent.len())).await?;
         let texts = Texts { client: text.to_owned(), span, sent };
         let kept = Statement {
             texts,
@@ -565,10 +521,13 @@ impl Requests<'_> {
             if statement.program.is_some() { message.len() + VALUE_BYTES * asked.values.len() } else { 0 };
         let kept = PORTAL_BYTES + bound + 2 * asked.results.len();
         let computed = self.values(&statement, &asked).await;
-        let computed = computed.and_then(|(values, stored)| {
-            let share = self.rewriting.kept.passing(&self.kept, kept + stored.bytes())?;
-            Ok((values, stored, share))
-        });
+        let computed = match computed {
+            Ok((values, stored)) => {
+                let share = self.rewriting.kept.passing(self.kept, kept + stored.bytes()).await;
+                share.map(|share| (values, stored, share))
+            }
+            Err(error) => Err(error),
+        };
         match computed {
             Ok((values, stored, share)) => {
                 self.hidden(&statement.before);

@@ -72,7 +72,7 @@ impl Requests<'_> {
             return Ok(false);
         }
         if is_program {
-            match self.prepared(b"", text, vec![one], Vec::new()) {
+            match self.prepared(b"", text, vec![one], Vec::new()).await {
                 Ok(Some(statement)) => self.query_program(statement).await?,
                 Ok(None) => {}
                 Err(error) => {

@@ -1,15 +1,10 @@
-//! Who gives way when there are too many: of handshakes and of connections.
+//! Which connection gives way when there are too many.
 //!
-//! *Handshakes.* Anybody who reaches the port can begin one and leave it at that. A newcomer at the limit is never
-//! turned away: the oldest handshake of the address that has the most of them is dropped in its favour. So whoever opens
-//! half a handshake after another drops their own, and a proxy, whose handshake takes milliseconds, comes through.
-//!
-//! *Connections.* Only who has shown a certificate has one. A newcomer at the limit takes the place of the one that has
-//! been unused for longest, and is turned away if all have requests under way. A request is under way from its first
-//! byte to the last of its reply.
+//! Only who has shown a certificate has one. A newcomer at the limit takes the place of the one that has been unused for
+//! longest, and is turned away if all have requests under way. A request is under way from its first byte to the last of its
+//! reply.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
@@ -20,66 +15,6 @@ type Numbered<T> = Mutex<BTreeMap<u64, T>>;
 fn lock<T>(numbered: &Numbered<T>) -> MutexGuard<'_, BTreeMap<u64, T>> {
     // Nothing panics while it is held, and the map is consistent between any two statements.
     numbered.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The handshakes under way.
-pub(super) struct Handshakes {
-    count_max: usize,
-    begun: AtomicU64,
-    under_way: Numbered<(IpAddr, Arc<Notify>)>,
-}
-
-/// One handshake; over when this is dropped.
-pub(super) struct Handshake {
-    all: Arc<Handshakes>,
-    number: u64,
-    dropped: Arc<Notify>,
-}
-
-impl Handshakes {
-    pub(super) fn new(count_max: usize) -> Arc<Self> {
-        Arc::new(Self { count_max, begun: AtomicU64::new(0), under_way: Mutex::default() })
-    }
-
-    /// Begins a handshake with `address`, dropping another if there are too many.
-    pub(super) fn begin(self: &Arc<Self>, address: IpAddr) -> Handshake {
-        let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        let dropped = Arc::new(Notify::new());
-        let mut under_way = lock(&self.under_way);
-        if under_way.len() >= self.count_max.max(1)
-            && let Some((_, other)) =
-                Self::least_entitled(&under_way).and_then(|it| under_way.remove_entry(&it))
-        {
-            other.1.notify_one();
-        }
-        under_way.insert(number, (address, Arc::clone(&dropped)));
-        drop(under_way);
-        Handshake { all: Arc::clone(self), number, dropped }
-    }
-
-    /// The oldest of the address that has the most.
-    fn least_entitled(under_way: &BTreeMap<u64, (IpAddr, Arc<Notify>)>) -> Option<u64> {
-        // How many, and the oldest.
-        let mut addresses: HashMap<IpAddr, (usize, u64)> = HashMap::new();
-        for (number, (address, _)) in under_way {
-            addresses.entry(*address).or_insert((0, *number)).0 += 1;
-        }
-        let most = addresses.into_values().max_by_key(|(count, oldest)| (*count, u64::MAX - *oldest));
-        most.map(|(_, oldest)| oldest)
-    }
-}
-
-impl Handshake {
-    /// Completes when this handshake was dropped in favour of another.
-    pub(super) async fn dropped(&self) {
-        self.dropped.notified().await;
-    }
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        lock(&self.all.under_way).remove(&self.number);
-    }
 }
 
 /// The connections of peers that have shown a certificate.
@@ -184,21 +119,6 @@ mod tests {
 
     fn numbers<T>(numbered: &Numbered<T>) -> Vec<u64> {
         lock(numbered).keys().copied().collect()
-    }
-
-    #[test]
-    fn who_has_most_handshakes_drops_the_oldest_of_them() {
-        let all = Handshakes::new(3);
-        let (crowd, proxy) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let first = all.begin(proxy);
-        let crowded: Vec<Handshake> = (0..50).map(|_| all.begin(crowd)).collect();
-        assert_eq!(numbers(&all.under_way), [0, 49, 50], "the proxy's is the oldest, and stays");
-        drop(first);
-        let again = all.begin(proxy);
-        assert_eq!(numbers(&all.under_way), [49, 50, 51]);
-        drop(crowded);
-        assert_eq!(numbers(&all.under_way), [51]);
-        drop(again);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One connection: a reader that dispatches requests, the requests at work, and a writer of their replies.
 
-use super::admission::{Handshake, Seat};
+use super::admission::Seat;
 use super::memory::Room;
 use super::{Handler, Limits, Serving};
 use crate::{Caller, halves};
@@ -9,8 +9,9 @@ use arras_protocol::hello::Hello;
 use arras_protocol::limits::FRAME_BYTES_MAX;
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec, write};
 use arras_transport::frames::{self, Announced, ReadError};
+use arras_transport::handshakes::Handshake;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -172,7 +173,7 @@ pub(super) async fn serve<H: Handler>(
     serving: Arc<Serving<H>>,
     stream: TlsStream<TcpStream>,
     peer: SocketAddr,
-    handshake: (Handshake, Instant),
+    handshake: (Handshake<IpAddr>, Instant),
     seat: &Seat,
 ) {
     let opened = Instant::now();
@@ -246,7 +247,7 @@ impl<H: Handler> Connection<H> {
     async fn read_requests<R: AsyncRead + Unpin>(
         &self,
         stream: &mut R,
-        (handshake, until): (Handshake, Instant),
+        (handshake, until): (Handshake<IpAddr>, Instant),
         seat: &Seat,
     ) -> Result<(), Broken> {
         let first = tokio::select! {

@@ -84,7 +84,7 @@ impl Requests<'_> {
         let types = statement.known_types();
         let text = statement.texts.client.clone();
         let again = match self.plan(text.as_bytes(), !name.is_empty()).await? {
-            Some((text, planned)) => self.prepared(name, text, planned, types.clone())?,
+            Some((text, planned)) => self.prepared(name, text, planned, types.clone()).await?,
             None => None,
         };
         if let Some(again) = &again {

@@ -149,8 +149,9 @@ mod tests {
                 assert!(server.read_buf(&mut came).await.unwrap() > 0);
             }
         };
+        let part = rewriting.kept.session();
         tokio::select! {
-            end = pass(shared, (&rewriting, around.behind()), from, &mut to) => panic!("{end:?}"),
+            end = pass(shared, (&rewriting, around.behind(), &part), from, &mut to) => panic!("{end:?}"),
             () = reads => {}
         }
         let mut state = shared.state();

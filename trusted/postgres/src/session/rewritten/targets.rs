@@ -46,7 +46,7 @@ impl Requests<'_> {
         };
         // As long as it is bound; what PREPARE keeps is bounded for each session.
         let _share =
-            self.rewriting.kept.passing(&self.kept, 4 * (prepared.text.len() + texts.sent.len())).ok();
+            self.rewriting.kept.passing(self.kept, 4 * (prepared.text.len() + texts.sent.len())).await.ok();
         Ok(Some(Arc::new(Statement {
             texts,
             before: holding(&rewritten).into_iter().collect(),
