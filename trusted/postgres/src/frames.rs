@@ -33,11 +33,13 @@ pub(crate) struct Inbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes of the message that is to be whole.
+    whole: usize,
 }
 
 impl Inbox {
     pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; BUFFER_BYTES_MIN], start: 0, end: 0 }
+        Self { bytes: vec![0; BUFFER_BYTES_MIN], start: 0, end: 0, whole: 0 }
     }
 
     /// What is there.
@@ -53,12 +55,10 @@ impl Inbox {
         }
     }
 
-    /// Makes room for a message of so many bytes.
+    /// Makes room for a message of so many bytes, which is taken as they come: most of what is announced may never do so.
     pub(crate) fn make_room(&mut self, bytes: usize) {
         self.move_to_front();
-        if self.bytes.len() < bytes {
-            self.bytes.resize(bytes, 0);
-        }
+        self.whole = bytes;
     }
 
     /// Gives back what a large message took.
@@ -84,7 +84,10 @@ impl Inbox {
         }
         if self.end == self.bytes.len() {
             // Never for a message that need not be whole: what there was of it has been passed on.
-            self.bytes.resize(self.bytes.len() * 2, 0);
+            let twice = self.bytes.len() * 2;
+            let bytes = if self.whole > self.bytes.len() { twice.min(self.whole) } else { twice };
+            self.bytes.reserve_exact(bytes - self.bytes.len());
+            self.bytes.resize(bytes, 0);
         }
         let read = from.read(self.bytes.get_mut(self.end..).unwrap_or_default()).await?;
         self.end += read;
