@@ -253,7 +253,7 @@ async fn sessions_that_keep_what_they_can_leave_room_to_who_keeps_little() {
         failed(&raw.ask(&out))
     };
     let mut greedy = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..5 {
         let mut raw = Raw::connect(proxy.address);
         let refused = (0..1000).find_map(|number| prepare(&mut raw, &format!("s{number}"), &filler));
         assert!(refused.expect("it has its part").contains("53200"));
@@ -262,9 +262,7 @@ async fn sessions_that_keep_what_they_can_leave_room_to_who_keeps_little() {
     // What fits into a session's buffers, as ever, and then what does not.
     let mut raw = Raw::connect(proxy.address);
     assert_eq!(prepare(&mut raw, "short", ""), None);
-    for number in 0..5 {
-        assert_eq!(prepare(&mut raw, &format!("s{number}"), &filler), None);
-    }
+    assert_eq!(prepare(&mut raw, "longer", &filler), None);
     // Who had most was told why.
     let mut said = Vec::new();
     greedy[0].0.read_to_end(&mut said).unwrap();

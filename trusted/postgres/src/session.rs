@@ -320,6 +320,8 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
             }
         }
     };
+    // Others may wait for the room of what it kept, and its client may take its time.
+    (shared.state().names, shared.state().pipeline) = Default::default();
     if let (Some(farewell), true) = (farewell(&end), shared.whole.load(Ordering::Relaxed)) {
         let mut out = Vec::new();
         replies::error(&mut out, &farewell, Severity::Fatal);
