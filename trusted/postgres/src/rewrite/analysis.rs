@@ -19,7 +19,7 @@ use crate::plan::{Form, Gap, ParameterType, Piece, Rewritten, Source, Value};
 use crate::text::{Lexemes, fold, name_of, quoted};
 use sqlparser::ast::{Expr, Ident, ObjectName};
 use sqlparser::tokenizer::Token;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -530,12 +530,16 @@ impl<'a> Analysis<'a> {
             Token::Placeholder(name) => name.strip_prefix('$')?.parse::<u16>().ok(),
             _ => None,
         });
-        let plain = |number: u16| {
-            values.iter().position(|value| value.form == Form::Plain && parameter_of(value) == Some(number))
-        };
-        let of = |number: u16| match (self.parameters.get(&number), plain(number)) {
+        // Where each is sent first as it came.
+        let mut plain = HashMap::new();
+        for (position, value) in values.iter().enumerate().filter(|(_, value)| value.form == Form::Plain) {
+            if let Some(number) = parameter_of(value) {
+                plain.entry(number).or_insert(position);
+            }
+        }
+        let of = |number: u16| match (self.parameters.get(&number), plain.get(&number)) {
             (Some(oid), _) => ParameterType::Encrypted(*oid),
-            (None, Some(position)) => ParameterType::Plain(position),
+            (None, Some(position)) => ParameterType::Plain(*position),
             (None, None) => ParameterType::Unused,
         };
         (1..=named.max().unwrap_or(0)).map(of).collect()
