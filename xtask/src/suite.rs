@@ -5,6 +5,7 @@ mod cargo;
 mod drivers;
 pub mod fuzz;
 mod postgres;
+mod postgres_folders;
 mod process;
 mod simulator;
 mod tools;

@@ -13,6 +13,11 @@ const SCHEMA: &str = r#"
 owner = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
 "#;
 
+/// A folder in the file system of its data, into and out of which that can be moved.
+fn beside(server: &PrivatePostgres) -> tempfile::TempDir {
+    tempfile::tempdir_in(server.data().parent().unwrap()).unwrap()
+}
+
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(copied.success());
@@ -49,7 +54,7 @@ async fn a_database_without_orders_that_is_set_back_is_noticed_beside_a_proxy_th
     let client = connect(&proxy.uri("postgres")).await;
     client.batch_execute("CREATE TABLE notes (owner text)").await.unwrap();
     insert(&proxy, &client, "Ann").await;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = beside(&server);
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     server.stop().unwrap();
     copy(&server.data(), &old);
@@ -97,7 +102,7 @@ async fn sessions_that_go_on_end_when_the_database_is_found_to_have_been_set_bac
     client.batch_execute("CREATE TABLE notes (owner text)").await.unwrap();
     client.batch_execute("CREATE DATABASE other").await.unwrap();
     insert(&proxy, &client, "Ann").await;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = beside(&server);
     let old = folder.path().join("old");
     server.stop().unwrap();
     copy(&server.data(), &old);
@@ -148,7 +153,7 @@ async fn reading_does_not_make_a_copy_older() {
         before = read();
         tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = beside(&server);
     server.stop().unwrap();
     copy(&server.data(), &folder.path().join("old"));
     server.restart().unwrap();

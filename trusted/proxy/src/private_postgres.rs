@@ -34,6 +34,9 @@ pub const SUPERUSER: &str = "postgres";
 /// Names a folder with `initdb` and `postgres` that is used before any other.
 pub const PROGRAMS_VARIABLE: &str = "ARRAS_POSTGRES_BIN";
 
+/// Names the folder in which each has its own; without it, the one for temporary files.
+const FOLDERS: &str = "ARRAS_POSTGRES_FOLDERS";
+
 /// How a data folder is made.
 const INITDB: [&str; 6] =
     ["-U", SUPERUSER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"];
@@ -118,9 +121,10 @@ impl PrivatePostgres {
     /// # Errors
     /// [`PostgresError`].
     pub fn start_with(options: &Options) -> Result<Self, PostgresError> {
+        let all = std::env::var_os(FOLDERS).map_or_else(std::env::temp_dir, PathBuf::from);
         let folder = tempfile::Builder::new()
             .prefix("arras-postgres-")
-            .tempdir()
+            .tempdir_in(all)
             .map_err(|error| PostgresError::of("no temporary folder", error))?;
         let mut server =
             Self { programs: programs()?, user: unprivileged()?, port: 0, postmaster: None, folder };

@@ -1,5 +1,6 @@
 //! The steps that are cargo's.
 
+use super::postgres_folders::{self, PostgresFolders};
 use super::process::{self, Finished};
 use super::{Context, Outcome};
 use crate::metadata;
@@ -113,6 +114,10 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
     let mut tests = command(context, &["test", "--workspace", "--no-fail-fast"]);
     let threads = std::thread::available_parallelism().map_or(1, usize::from) * THREADS_PER_CORE;
     tests.env("RUST_TEST_THREADS", threads.to_string());
+    let folders = PostgresFolders::in_memory();
+    if let Some(folders) = &folders {
+        tests.env(postgres_folders::VARIABLE, folders.path());
+    }
     tested(&mut tests, context, "tests")
 }
 
