@@ -57,17 +57,18 @@ impl Requests<'_> {
         let share = match self.row_room.is_empty() {
             true => {
                 self.write().await?;
-                match requests.beginning(bytes).await {
-                    Ok(None) => {}
-                    Ok(Some(beginning)) => {
-                        inbox.make_room(BEGINNING_BYTES);
-                        while inbox.there().len() < BEGINNING_BYTES {
-                            let came = requests.beginning_with(&beginning, inbox.fill(from)).await?;
-                            beginning.came(*came.as_ref().unwrap_or(&0));
-                            self.is_there(&came)?;
-                        }
-                    }
+                // Had until there is room for the rest: what has come is in memory meanwhile.
+                let beginning = match requests.beginning(bytes).await {
+                    Ok(beginning) => beginning,
                     Err(refused) => return Ok(Err(refused.into())),
+                };
+                if let Some(beginning) = &beginning {
+                    inbox.make_room(BEGINNING_BYTES);
+                    while inbox.there().len() < BEGINNING_BYTES {
+                        let came = requests.beginning_with(beginning, inbox.fill(from)).await?;
+                        beginning.came(*came.as_ref().unwrap_or(&0));
+                        self.is_there(&came)?;
+                    }
                 }
                 requests.share(bytes).await
             }
