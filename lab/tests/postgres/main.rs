@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod assigned;
 mod bound;
 #[path = "../processes/canaries.rs"]
 mod canaries;

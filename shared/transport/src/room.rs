@@ -2,8 +2,8 @@
 //!
 //! Who waits for room holds none of the same kind, so nobody waits in a circle. Who has room and waits for a peer, to send more or
 //! to take what is there, gives it up after a time if others wait for it. Messages of usual sizes have a part of their own, so that
-//! a few very large ones do not hold up all others; a larger one has to begin first, in a part for that. Whoever sends a message goes on
-//! sending it, or has no room for it while others wait.
+//! a few very large ones do not hold up all others, and those between may have one, too; a larger one has to begin first, in a part for
+//! that. Whoever sends a message goes on sending it, or has no room for it while others wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 pub const UNCOUNTED_BYTES: usize = 64 * 1024;
 /// Messages up to this size have a third of the room for themselves.
 const USUAL_BYTES: usize = 1024 * 1024;
+/// Messages up to this size do not come after larger ones, where there is a part for them.
+const MIDDLE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes that there are for them, beside what is free of the part for the largest,
+const MIDDLES_BYTES: usize = 2 * MIDDLE_BYTES;
+/// and for their beginnings.
+const MIDDLE_BEGINNINGS_BYTES: usize = 8 * BEGINNING_BYTES;
 /// Bytes that a larger one has sent before it may ask for room for all of it: to announce one costs its sender nothing.
 pub const BEGINNING_BYTES: usize = USUAL_BYTES;
 /// Bytes that there are for beginnings.
@@ -70,8 +76,21 @@ pub struct Room {
 #[derive(Debug)]
 pub struct MessageRoom {
     usual: Room,
-    large: Room,
+    middle: Option<Begun>,
+    large: Begun,
+}
+
+/// Room for messages that have begun, and for their beginnings.
+#[derive(Debug)]
+struct Begun {
+    whole: Room,
     beginnings: Room,
+}
+
+impl Begun {
+    fn new(bytes: usize, beginnings_bytes: usize) -> Self {
+        Self { whole: Room::new(bytes), beginnings: Room::new(beginnings_bytes) }
+    }
 }
 
 /// Room for the beginning of a large message: kept while it waits for the rest, which nobody who has that waits for.
@@ -83,32 +102,55 @@ impl MessageRoom {
     #[must_use]
     pub fn new(bytes: usize, message_bytes_max: usize) -> Self {
         let (usual, large) = (bytes / 3, (bytes - bytes / 3).max(message_bytes_max));
-        let beginnings = Room::new(BEGINNINGS_BYTES);
-        Self { usual: Room::new(usual.max(USUAL_BYTES_MIN)), large: Room::new(large), beginnings }
+        let usual = Room::new(usual.max(USUAL_BYTES_MIN));
+        Self { usual, middle: None, large: Begun::new(large, BEGINNINGS_BYTES) }
+    }
+
+    /// The same with a part beside for messages of some MiB, which then do not wait for larger ones.
+    #[must_use]
+    pub fn with_middle(self) -> Self {
+        Self { middle: Some(Begun::new(MIDDLES_BYTES, MIDDLE_BEGINNINGS_BYTES)), ..self }
     }
 
     /// The same, in which whoever waits does so for that long at most.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         let of = |room| Room { patience, ..room };
-        Self { usual: of(self.usual), large: of(self.large), beginnings: of(self.beginnings) }
+        let begun = |begun: Begun| Begun { whole: of(begun.whole), beginnings: of(begun.beginnings) };
+        Self { usual: of(self.usual), middle: self.middle.map(begun), large: begun(self.large) }
     }
 
     /// The same for those who hold what they wait for room for: no more is waited for than there is room.
     #[must_use]
     pub fn with_holders(self) -> Self {
         let of = |room: Room| Room { waiting_max: room.bytes, ..room };
-        Self { usual: of(self.usual), large: of(self.large), ..self }
+        let large = Begun { whole: of(self.large.whole), ..self.large };
+        Self { usual: of(self.usual), large, ..self }
     }
 
     /// Bytes of the largest messages that nobody has.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.large.free()
+        self.large.whole.free()
     }
 
-    fn part(&self, bytes: usize) -> &Room {
-        if bytes <= USUAL_BYTES { &self.usual } else { &self.large }
+    /// Where a message of so many bytes waits for room.
+    fn class(&self, bytes: usize) -> Class {
+        match bytes {
+            0..=USUAL_BYTES => Class::Usual,
+            ..=MIDDLE_BYTES if self.middle.is_some() => Class::Middle,
+            _ => Class::Large,
+        }
+    }
+
+    fn part(&self, class: Class) -> &Room {
+        if class == Class::Usual { &self.usual } else { &self.begun(class).whole }
+    }
+
+    /// The part for those that are not usual.
+    fn begun(&self, class: Class) -> &Begun {
+        let middle = self.middle.as_ref().filter(|_| class == Class::Middle);
+        middle.unwrap_or(&self.large)
     }
 
     /// Waits for room for a message of so many bytes; `None` if it is too small to count.
@@ -116,7 +158,14 @@ impl MessageRoom {
     /// # Errors
     /// There is none for too long.
     pub async fn share(&self, bytes: usize) -> Result<Option<Share>, Refused> {
-        if bytes <= UNCOUNTED_BYTES { Ok(None) } else { self.part(bytes).share(bytes).await.map(Some) }
+        if bytes <= UNCOUNTED_BYTES {
+            return Ok(None);
+        }
+        let class = self.class(bytes);
+        match self.unused(class, bytes) {
+            Some(share) => Ok(Some(share)),
+            None => Ok(Some(self.part(class).share(bytes).await?.of_class(class))),
+        }
     }
 
     /// Waits for room for the beginning of a message of so many bytes; `None` if it is of a usual size.
@@ -127,7 +176,9 @@ impl MessageRoom {
         if bytes <= USUAL_BYTES {
             return Ok(None);
         }
-        self.beginnings.share(BEGINNING_BYTES).await.map(|share| Some(Beginning(share)))
+        let class = self.class(bytes);
+        let share = self.begun(class).beginnings.share(BEGINNING_BYTES).await?;
+        Ok(Some(Beginning(share.of_class(class))))
     }
 
     /// Does what waits for a peer to begin.
@@ -139,7 +190,7 @@ impl MessageRoom {
         beginning: &Beginning,
         work: impl Future<Output = T>,
     ) -> Result<T, Refused> {
-        self.beginnings.coming(&beginning.0, work).await
+        self.begun(beginning.0.class).beginnings.coming(&beginning.0, work).await
     }
 
     /// The same for who has some already, and waits for no more.
@@ -155,7 +206,17 @@ impl MessageRoom {
     /// # Errors
     /// It is not.
     pub fn try_share(&self, bytes: usize) -> Result<Share, Refused> {
-        self.part(bytes).try_share(bytes)
+        let class = self.class(bytes);
+        match self.unused(class, bytes) {
+            Some(share) => Ok(share),
+            None => self.part(class).try_share(bytes).map(|share| share.of_class(class)),
+        }
+    }
+
+    /// Of the part for the largest what nobody waits for, for those between.
+    fn unused(&self, class: Class, bytes: usize) -> Option<Share> {
+        let share = if class == Class::Middle { self.large.whole.take(bytes) } else { None };
+        share.map(|share| share.of_class(Class::Large))
     }
 
     /// Does what waits for a peer.
@@ -169,7 +230,7 @@ impl MessageRoom {
     ) -> Result<T, Refused> {
         match share {
             None => Ok(work.await),
-            Some(share) => self.part(share.bytes).giving_up(share, work).await,
+            Some(share) => self.part(share.class).giving_up(share, work).await,
         }
     }
 
@@ -184,7 +245,7 @@ impl MessageRoom {
     ) -> Result<T, Refused> {
         match share {
             None => Ok(work.await),
-            Some(share) => self.part(share.bytes).coming(share, work).await,
+            Some(share) => self.part(share.class).coming(share, work).await,
         }
     }
 }
@@ -201,8 +262,17 @@ impl Beginning {
 pub struct Share {
     permit: OwnedSemaphorePermit,
     bytes: usize,
+    class: Class,
     since: Instant,
     window: Mutex<Window>,
+}
+
+/// The part of the room for messages that a share is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Usual,
+    Middle,
+    Large,
 }
 
 /// What came lately of a message.
@@ -248,8 +318,8 @@ impl Room {
     /// # Errors
     /// There are none for too long.
     pub async fn share(&self, bytes: usize) -> Result<Share, Refused> {
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes)) {
-            return Ok(Share::of(permit, bytes));
+        if let Some(share) = self.take(bytes) {
+            return Ok(share);
         }
         let waiting = Waiting::among(&self.waiting, bytes);
         if self.waiting.load(Ordering::Relaxed) > self.waiting_max {
@@ -269,11 +339,16 @@ impl Room {
     /// # Errors
     /// They are not.
     pub fn try_share(&self, bytes: usize) -> Result<Share, Refused> {
-        let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes));
-        permit.map(|permit| Share::of(permit, bytes)).map_err(|_| {
+        self.take(bytes).ok_or_else(|| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             Refused::Full
         })
+    }
+
+    /// The same of who waits if they are not.
+    fn take(&self, bytes: usize) -> Option<Share> {
+        let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits(bytes)).ok()?;
+        Some(Share::of(permit, bytes))
     }
 
     /// Bytes that nobody has.
@@ -340,7 +415,12 @@ impl Room {
 impl Share {
     fn of(permit: OwnedSemaphorePermit, bytes: usize) -> Self {
         let since = Instant::now();
-        Self { permit, bytes, since, window: Mutex::new(Window { begun: since, bytes: 0 }) }
+        let window = Mutex::new(Window { begun: since, bytes: 0 });
+        Self { permit, bytes, class: Class::Usual, since, window }
+    }
+
+    fn of_class(self, class: Class) -> Self {
+        Self { class, ..self }
     }
 
     /// So many bytes more of its message have come.
@@ -450,6 +530,34 @@ mod tests {
             share.came(WINDOW_BYTES / 2);
         }
         assert!(began.elapsed() > SLOWEST_MIN, "who sends has its time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_of_some_mib_do_not_come_after_all_larger_ones() {
+        let room = Arc::new(MessageRoom::new(3 * ALL / 2, ALL).with_middle());
+        let middle = room.share(MIDDLE_BYTES).await.unwrap().unwrap();
+        assert_eq!(middle.class, Class::Large, "nobody is there, and no room is left unused");
+        // So many that send a little of it again and again.
+        for _ in 0..300 {
+            let room = Arc::clone(&room);
+            tokio::spawn(async move {
+                loop {
+                    // As long as they wait they hold what they have sent.
+                    let Ok(_beginning) = room.beginning(ALL / 2).await else { continue };
+                    let Ok(share) = room.share(ALL / 2).await else { continue };
+                    let _ = room.coming(share.as_ref(), nothing_comes()).await;
+                }
+            });
+        }
+        sleep(PATIENCE / 2).await;
+        let began = Instant::now();
+        assert!(room.beginning(MIDDLE_BYTES).await.is_ok_and(|beginning| beginning.is_some()));
+        let shares = [room.share(MIDDLE_BYTES).await, room.share(MIDDLE_BYTES).await];
+        assert!(shares.iter().all(|share| share.as_ref().is_ok_and(Option::is_some)), "{shares:?}");
+        assert!(began.elapsed() < WINDOW, "{:?}", began.elapsed());
+        assert_eq!(room.try_share(MIDDLE_BYTES).err(), Some(Refused::Full));
+        drop(shares);
+        assert!(room.try_share(MIDDLE_BYTES).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

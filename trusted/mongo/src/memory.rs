@@ -30,7 +30,7 @@ impl Memory {
         let share = (bytes / 8).max(6 * DOCUMENT_BYTES_MAX);
         let room = || MessageRoom::new(share, MESSAGE_BYTES_MAX);
         Self {
-            requests: room().with_patience(REQUEST_PATIENCE),
+            requests: room().with_middle().with_patience(REQUEST_PATIENCE),
             // What waits is there already, whatever is waited for.
             replies: room().with_patience(PATIENCE).with_holders(),
         }

@@ -37,6 +37,8 @@ pub mod sqlstate {
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
     /// A value of the wrong type.
     pub const DATATYPE_MISMATCH: &str = "42804";
+    /// `undefined_function`, of an operator, too
+    pub const UNDEFINED_FUNCTION: &str = "42883";
     /// A relation is not there.
     pub const UNDEFINED_TABLE: &str = "42P01";
     /// A parameter that the statement does not say the type of, or that the client did not bind.

@@ -87,7 +87,7 @@ impl Rewriting {
         Self {
             schema,
             columns,
-            requests: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
+            requests: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX).with_middle(),
             replies: MessageRoom::new(5 * part, MESSAGE_BYTES_MAX),
             kept: KeptRoom::new((8 * part).max(KEPT_BYTES_MIN)),
             reading: Room::new((14 * part).max(READING_BYTES_MIN)),

@@ -293,6 +293,24 @@ fn means_have_as_many_digits_as_postgresqls() {
     }
 }
 
+#[test]
+fn what_is_nothing_but_does_not_say_so_is_out_of_range() {
+    let real = |kind, text: &str| Datum::from_text(kind, text).map(|value| value.to_text(kind));
+    for kind in [ColumnType::DoublePrecision, ColumnType::Real] {
+        for text in ["1e-400", "-1e-400", " 4.9e-325", "2e-324", "0.0001e-399", "1e400"] {
+            let error = real(kind, text).unwrap_err();
+            assert_eq!(error.sqlstate, "22003", "{text}");
+            assert_eq!(error.message, format!("\"{text}\" is out of range for type {}", kind.name()));
+        }
+        for (text, shown) in [("0e-400", "0"), ("-0.00", "-0"), ("NaN", "NaN"), ("Infinity", "Infinity")] {
+            assert_eq!(real(kind, text).unwrap(), shown, "{text}");
+        }
+    }
+    assert_eq!(real(ColumnType::DoublePrecision, "3e-324").unwrap(), "5e-324");
+    assert_eq!(real(ColumnType::Real, "1e-46").unwrap_err().sqlstate, "22003");
+    assert_eq!(real(ColumnType::Real, "1e-45").unwrap(), "1e-45");
+}
+
 proptest! {
     #[test]
     fn doubles_order_as_postgresql_orders_them(left: f64, right: f64) {

@@ -58,7 +58,13 @@ impl Datum {
             let message = format!("invalid input syntax for type {}: \"{text}\"", name());
             SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message)
         };
-        let range = || out_of_range(&name(), text);
+        let range = || match kind {
+            ColumnType::Real | ColumnType::DoublePrecision => {
+                let message = format!("\"{text}\" is out of range for type {}", kind.name());
+                SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
+            }
+            _ => out_of_range(&name(), text),
+        };
         if text.contains('\0') {
             return Err(SqlError::new(
                 sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
@@ -82,17 +88,11 @@ impl Datum {
                 let number = real(text).ok_or_else(syntax)?;
                 #[allow(clippy::cast_possible_truncation)]
                 let narrow = text.trim().parse::<f32>().unwrap_or(number as f32);
-                let is_said = has_digits(text);
-                let lost = narrow.is_infinite() && is_said || narrow == 0.0 && number != 0.0;
-                if lost { return Err(range()) } else { Self::Real(narrow) }
+                if is_lost(f64::from(narrow), text) { return Err(range()) } else { Self::Real(narrow) }
             }
             ColumnType::DoublePrecision => {
                 let number = real(text).ok_or_else(syntax)?;
-                if number.is_infinite() && has_digits(text) {
-                    return Err(range());
-                } else {
-                    Self::Double(number)
-                }
+                if is_lost(number, text) { return Err(range()) } else { Self::Double(number) }
             }
             ColumnType::Numeric(_) => {
                 Self::Numeric(text.parse::<Numeric>().map_err(|error| match error {
@@ -173,6 +173,13 @@ fn real(text: &str) -> Option<f64> {
 fn has_digits(text: &str) -> bool {
     let plain = text.trim().trim_start_matches(['-', '+']);
     plain.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+/// Is what was read of digits infinite, or nothing though they say more?
+fn is_lost(number: f64, text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let says_more = mantissa.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
+    has_digits(text) && (number.is_infinite() || (number == 0.0 && says_more))
 }
 
 fn boolean(text: &str) -> Option<bool> {

@@ -1,6 +1,7 @@
 //! `UPDATE t SET c = c + 1`: new values of encrypted columns from old ones, computed by the proxy.
 
 mod branches;
+mod types;
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written};
@@ -8,6 +9,7 @@ use super::edits::compact;
 use super::moment::constant_or_moment;
 use super::of_time::of_time;
 use super::scope::{Relation, Scope};
+use super::select::first_token;
 use super::write::stored_forms;
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
@@ -111,12 +113,17 @@ impl Analysis<'_> {
         let refused = unable();
         let Some(expression) = self.computable(value, encryption, scope)? else { return Err(refused) };
         self.computed.relation = Some(relation.clone());
-        let position = self.computed.computations.len();
-        self.computed.computations.push(Computation { column: encryption.clone(), expression });
         let name = match self.lexemes.token(at) {
             Some(Token::Word(word)) => name_of(word),
             _ => String::new(),
         };
+        if let Err(misfit) = types::require_assignable(&expression, encryption.kind) {
+            let place = first_token(self.lexemes, value);
+            let error = misfit.error(&name, encryption).map(|error| self.at(error, place));
+            return Err(error.unwrap_or(refused));
+        }
+        let position = self.computed.computations.len();
+        self.computed.computations.push(Computation { column: encryption.clone(), expression });
         if let Some(texts) = self.left_as_it_is((&name, position), encryption, relation) {
             return Ok((texts, tokens));
         }
@@ -271,16 +278,18 @@ impl Analysis<'_> {
 
     /// A plain column of the row, as a value of the type of the column that is set.
     fn plain_read(&mut self, expression: &Expr, of: &Arc<Encryption>) -> Option<Expression> {
-        let start = super::select::first_token(self.lexemes, expression);
+        let start = first_token(self.lexemes, expression);
         let width = match expression {
             Expr::CompoundIdentifier(parts) => 2 * parts.len() - 1,
             _ => 1,
         };
         let mut text = self.source(&(start..start + width)).to_owned();
-        if of.kind.is_text() {
+        text = match of.kind.plain() {
             // As it is cast, not as it is printed: without a `char`'s padding, `true` in full.
-            text = format!("({text})::pg_catalog.text");
-        }
+            kind if kind.is_text() => format!("({text})::pg_catalog.text"),
+            // What is of another type is not assigned, whatever its text.
+            kind => format!("COALESCE({text}, NULL::{})", catalog_name(kind)),
+        };
         let position = self.computed.position_of(vec![Piece::Text(text)], Output::Plain);
         Some(Expression::Plain(position, of.clone()))
     }
@@ -384,6 +393,17 @@ impl Analysis<'_> {
         // Held before either runs.
         write.locks.extend(read.held());
         Ok(Recompute { verb: Verb::Update, read, computed: self.computed.computations.clone(), write })
+    }
+}
+
+/// A type's name, wherever the session looks for types.
+fn catalog_name(kind: ColumnType) -> String {
+    let name = kind.name();
+    match kind {
+        ColumnType::Date | ColumnType::Uuid | ColumnType::Bytea | ColumnType::Json | ColumnType::Jsonb => {
+            format!("pg_catalog.{name}")
+        }
+        _ => name,
     }
 }
 

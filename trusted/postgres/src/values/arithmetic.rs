@@ -363,7 +363,8 @@ fn by_zero() -> SqlError {
     SqlError::new("22012", "division by zero")
 }
 
-fn sign(operator: Arithmetic) -> &'static str {
+/// The operator as it is written.
+pub(crate) fn sign(operator: Arithmetic) -> &'static str {
     match operator {
         Arithmetic::Plus => "+",
         Arithmetic::Minus => "-",

@@ -487,8 +487,12 @@ fn kind_of_first(value: ColumnType, other: ColumnType) -> ColumnType {
     }
 }
 
-/// The type that an operator gives.
-fn kind_of_operator(operator: Arithmetic, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
+/// The type that an operator gives; none if there is no such operator.
+pub(crate) fn kind_of_operator(
+    operator: Arithmetic,
+    left: ColumnType,
+    right: ColumnType,
+) -> Option<ColumnType> {
     match (operator, left, right) {
         (Arithmetic::Concatenated, ColumnType::Bytea, ColumnType::Bytea) => Some(ColumnType::Bytea),
         (Arithmetic::Concatenated, left, right) => {

@@ -346,7 +346,7 @@ fn new_values_from_old_ones_are_computed_by_the_proxy() {
         ),
         (
             "UPDATE accounts AS a SET memo = coalesce(a.memo, '') || 'x', balance = (balance + id) * 2",
-            "SELECT a.memo, balance, id, \"a\".ctid, \"a\".tableoid FROM accounts AS a  FOR NO KEY UPDATE => accounts.memo, \
+            "SELECT a.memo, balance, COALESCE(id, NULL::integer), \"a\".ctid, \"a\".tableoid FROM accounts AS a  FOR NO KEY UPDATE => accounts.memo, \
              accounts.balance, plain, plain, plain; accounts.memo = (read 0 as accounts.memo or  Concatenated x), \
              accounts.balance = ((read 1 as accounts.balance Plus read 2 as accounts.balance) Times 2); UPDATE accounts AS \
              a SET \"memo\" = ‹sealed computed 0›, \"balance\" = ‹sealed computed 1›, \"balance$eq\" = ‹eq computed 1›, \
