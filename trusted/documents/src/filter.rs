@@ -12,7 +12,7 @@ mod pattern;
 
 pub(crate) use evaluate::{element_offset, element_passes};
 pub use members::Members;
-pub(crate) use parse::{element_match, is_operators, tests};
+pub(crate) use parse::{element_match, is_of_documents, is_operators, tests};
 pub use pattern::Pattern;
 
 /// A parsed filter.

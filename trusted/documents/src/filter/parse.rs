@@ -70,6 +70,13 @@ fn top_level(operator: &str, value: &Bson, subject: Subject) -> Result<Option<Ex
         "$comment" => None,
         "$alwaysTrue" => Some(Expr::Always),
         "$alwaysFalse" => Some(Expr::Never),
+        // The fields of a database reference.
+        "$ref" | "$id" | "$db" if !matches!(subject, Subject::Documents(_)) => {
+            Some(Expr::Field { path: operator.to_owned(), test: Test::Eq(value.clone()) })
+        }
+        "$text" if matches!(subject, Subject::Updated) => {
+            return Err(QueryError::bad_value("$text is not allowed in this context"));
+        }
         "$text" => Some(Expr::Text(TextCondition::parse(value)?)),
         "$where" | "$jsonSchema" | "$sampleRate" => {
             return Err(QueryError::unsupported(operator));
@@ -127,6 +134,24 @@ pub(crate) fn is_operators(document: &Document) -> bool {
         .keys()
         .next()
         .is_some_and(|name| name.starts_with('$') && !matches!(name.as_str(), "$ref" | "$id" | "$db"))
+}
+
+/// True for a word that stands in a filter, where the names of fields do, and not in what is asked of one field's value.
+pub(crate) fn is_of_documents(operator: &str) -> bool {
+    matches!(
+        operator,
+        "$and"
+            | "$or"
+            | "$nor"
+            | "$expr"
+            | "$comment"
+            | "$alwaysTrue"
+            | "$alwaysFalse"
+            | "$text"
+            | "$where"
+            | "$jsonSchema"
+            | "$sampleRate"
+    )
 }
 
 /// The tests of an operator document such as `{$gt: 1, $lt: 5}`.

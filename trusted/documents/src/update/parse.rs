@@ -265,7 +265,10 @@ fn pop(value: &Bson) -> Result<Operator, QueryError> {
 
 fn pull(value: &Bson) -> Result<Operator, QueryError> {
     Ok(Operator::Pull(match value {
-        Bson::Document(condition) if filter::is_operators(condition) => {
+        Bson::Document(condition)
+            if filter::is_operators(condition)
+                && !condition.keys().next().is_some_and(|first| filter::is_of_documents(first)) =>
+        {
             Pull::Tests(filter::tests("", condition)?)
         }
         Bson::Document(condition) => Pull::Filter(Filter::of_updated(condition)?),

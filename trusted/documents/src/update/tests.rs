@@ -157,6 +157,40 @@ fn sets_and_removals() {
     ]);
 }
 
+/// What is a filter's word and not a value's is asked of elements that are documents.
+#[test]
+fn pull_takes_filters_of_documents() {
+    let elements = || doc! { "a": [{ "b": 1 }, { "b": 2 }, { "b": 3 }, 1] };
+    let left = |numbers: &[i32]| {
+        let kept = numbers.iter().map(|number| Bson::from(doc! { "b": *number }));
+        doc! { "a": kept.chain([Bson::Int32(1)]).collect::<Vec<_>>() }
+    };
+    let reference = || doc! { "$ref": "c", "$id": 1 };
+    check(vec![
+        (doc! { "$pull": { "a": { "$or": [{ "b": 1 }, { "b": 3 }] } } }, elements(), left(&[2])),
+        (
+            doc! { "$pull": { "a": { "$and": [{ "b": { "$gt": 1 } }, { "b": { "$lt": 3 } }] } } },
+            elements(),
+            left(&[1, 3]),
+        ),
+        (doc! { "$pull": { "a": { "$nor": [{ "b": 1 }], "b": 3 } } }, elements(), left(&[1, 2])),
+        (doc! { "$pull": { "a": { "$comment": "why", "b": 1 } } }, elements(), left(&[2, 3])),
+        (doc! { "$pull": { "a": { "$alwaysTrue": 1 } } }, elements(), left(&[])),
+        (
+            doc! { "$pull": { "a": reference() } },
+            doc! { "a": [reference(), { "$ref": "d", "$id": 1 }] },
+            doc! { "a": [{ "$ref": "d", "$id": 1 }] },
+        ),
+    ]);
+    check_errors(vec![
+        (doc! { "$pull": { "a": { "$expr": { "$eq": ["$b", 1] } } } }, elements(), 224),
+        (doc! { "$pull": { "a": { "$text": { "$search": "x" } } } }, elements(), 2),
+        (doc! { "$pull": { "a": { "$where": "true" } } }, elements(), 238),
+        (doc! { "$pull": { "a": { "$foo": 1 } } }, elements(), 2),
+        (doc! { "$pull": { "a": { "$gt": 1, "$or": [{ "b": 1 }] } } }, elements(), 2),
+    ]);
+}
+
 #[test]
 fn array_refusals() {
     check_errors(vec![
