@@ -36,6 +36,7 @@ pub mod shown;
 pub mod sort;
 pub mod spill;
 pub mod text;
+pub mod timestamps;
 pub mod update;
 
 pub use error::{QueryError, Rule};

@@ -3,7 +3,7 @@
 use crate::filter::{Expr, Filter, Test};
 use crate::limits::Measured;
 use crate::pipeline::Pipeline;
-use crate::{QueryError, clock, limits, order, path};
+use crate::{QueryError, clock, limits, order, path, timestamps};
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document};
 
@@ -39,8 +39,8 @@ struct Context<'c> {
 }
 
 impl Update {
-    /// Reads an operator document, a replacement, or an array of pipeline stages. `$currentDate` and `$$NOW` stand
-    /// for the time of this call.
+    /// Reads an operator document, a replacement, or an array of pipeline stages. `$currentDate`, `$$NOW` and the empty
+    /// timestamps of a replacement stand for the time of this call.
     ///
     /// # Errors
     /// 9 `FailedToParse` for unknown operators; 40 for conflicting paths; others as MongoDB.
@@ -62,7 +62,9 @@ impl Update {
             }
             Bson::Document(replacement) => {
                 parse::check_replacement(replacement)?;
-                Kind::Replacement(replacement.clone())
+                let mut replacement = replacement.clone();
+                timestamps::fill_empty(&mut replacement, now);
+                Kind::Replacement(replacement)
             }
             Bson::Array(stages) => Kind::Pipeline(parse::pipeline(stages, now)?),
             _ => {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::samples::{decimal, document, value};
 use bson::oid::ObjectId;
-use bson::{bson, doc};
+use bson::{Timestamp, bson, doc};
 use proptest::prelude::*;
 
 const NOW: DateTime = DateTime::from_millis(1_700_000_000_000);
@@ -69,7 +69,7 @@ fn extremes_and_dates() {
         (
             doc! { "$currentDate": { "a": { "$type": "timestamp" } } },
             doc! {},
-            doc! { "a": bson::Timestamp { time: 1_700_000_000, increment: 1 } },
+            doc! { "a": Timestamp { time: 1_700_000_000, increment: 1 } },
         ),
     ]);
 }
@@ -251,6 +251,35 @@ fn replacements_keep_the_id_and_put_it_first() {
         .into_document();
     assert!(order::identical_documents(&after, &doc! { "_id": 7, "a": 1 }));
     assert!(update(&doc! {}).unwrap().is_replacement());
+}
+
+#[test]
+fn a_replacement_fills_empty_timestamps_as_an_insert_does() {
+    let empty = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
+    let other = Bson::Timestamp(Timestamp { time: 0, increment: 1 });
+    let change =
+        doc! { "a": empty.clone(), "b": empty.clone(), "c": other.clone(), "d": { "e": empty.clone() } };
+    let replace = update(&change).unwrap();
+    let none = ArrayFilters::default();
+    let replaced = replace.apply(&doc! { "_id": empty.clone() }, None, &none).unwrap().unwrap();
+    let upserted = replace.upsert_document(&Filter::all(), &none, ObjectId::new()).unwrap();
+    for document in [&replaced, &upserted] {
+        let (a, b) = (document.get_timestamp("a").unwrap(), document.get_timestamp("b").unwrap());
+        assert_eq!((a.time, b.time), (1_700_000_000, 1_700_000_000), "{document:?}");
+        assert_ne!(a.increment, b.increment);
+        assert_eq!(document.get("c"), Some(&other));
+        assert_eq!(document.get_document("d").unwrap().get("e"), Some(&empty));
+    }
+    assert_eq!(replaced.get("_id"), Some(&empty));
+    let own = update(&doc! { "_id": empty.clone() }).unwrap().upsert_document(
+        &Filter::all(),
+        &none,
+        ObjectId::new(),
+    );
+    assert_eq!(own.unwrap().get("_id"), Some(&empty));
+    // Operators store what they were given.
+    let set = applied(doc! { "$set": { "a": empty.clone() } }, doc! {}).unwrap();
+    assert_eq!(set.get("a"), Some(&empty));
 }
 
 #[test]

@@ -6,11 +6,10 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::limits::Measured;
+use arras_documents::timestamps;
 use arras_service::store::{InsertStatement, Store};
 use bson::oid::ObjectId;
-use bson::{Bson, Document, Timestamp, doc};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use bson::{Bson, DateTime, Document, doc};
 
 /// Inserts documents.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
@@ -24,7 +23,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     // Position in the request of each document that is passed on.
     let mut positions = Vec::with_capacity(sent.len());
     for (position, document) in sent.into_iter().enumerate() {
-        match prepare(document) {
+        match prepare(document, context.now) {
             Ok(document) => {
                 documents.push(document);
                 positions.push(position);
@@ -58,7 +57,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
 }
 
 /// A document as it is stored: checked, with an `_id`, and that first.
-fn prepare(mut document: Document) -> Result<Measured, CommandError> {
+fn prepare(mut document: Document, now: DateTime) -> Result<Measured, CommandError> {
     let id = match document.get("_id") {
         Some(id) => {
             check_id(id)?;
@@ -72,11 +71,7 @@ fn prepare(mut document: Document) -> Result<Measured, CommandError> {
         first.extend(document);
         document = first;
     }
-    for (name, value) in document.iter_mut() {
-        if name != "_id" && matches!(value, Bson::Timestamp(Timestamp { time: 0, increment: 0 })) {
-            *value = Bson::Timestamp(current_timestamp());
-        }
-    }
+    timestamps::fill_empty(&mut document, now);
     Ok(Measured::new(document)?)
 }
 
@@ -100,14 +95,4 @@ fn check_id(id: &Bson) -> Result<(), CommandError> {
         _ => return Ok(()),
     };
     Err(CommandError::bad_value(format!("can't use {kind} for _id")))
-}
-
-/// MongoDB fills in an empty timestamp of a new document; each differs from the one before.
-fn current_timestamp() -> Timestamp {
-    static INCREMENT: AtomicU32 = AtomicU32::new(1);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
-    Timestamp {
-        time: u32::try_from(now).unwrap_or(u32::MAX),
-        increment: INCREMENT.fetch_add(1, Ordering::Relaxed).max(1),
-    }
 }
