@@ -24,7 +24,7 @@ mod zone;
 pub(crate) use array::{array_members, binary_members};
 pub(crate) use binary::{Said, members_said_by, said_by, type_of};
 pub(crate) use calendar::DAY_MICROSECONDS;
-pub(crate) use conversion::within;
+pub(crate) use conversion::{is_assigned, within};
 pub(crate) use field::Field;
 pub(crate) use interval::{Interval, days_after, moved};
 pub(crate) use members::{Members, NotAnArray};

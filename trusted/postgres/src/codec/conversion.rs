@@ -28,7 +28,7 @@ fn zoned(from: ColumnType, to: ColumnType) -> SqlError {
 }
 
 /// Is a value of one type assigned to another without a cast?
-fn is_assigned(from: ColumnType, to: ColumnType) -> bool {
+pub(crate) fn is_assigned(from: ColumnType, to: ColumnType) -> bool {
     let is_json = |kind| matches!(kind, ColumnType::Json | ColumnType::Jsonb);
     from.plain() == to.plain()
         || to.is_text()

@@ -1,6 +1,7 @@
 //! The types of what is computed, as PostgreSQL finds them before it looks at a row.
 
 use crate::catalog::Encryption;
+use crate::codec::is_assigned;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Arithmetic, Expression};
@@ -60,16 +61,6 @@ pub(super) fn require_assignable(value: &Expression, to: ColumnType) -> Result<(
         Some(kind) if !is_assigned(kind, to) => Err(Misfit::NotAssigned(kind)),
         _ => Ok(()),
     }
-}
-
-/// Is a value of one type stored in a column of another as it is?
-fn is_assigned(from: ColumnType, to: ColumnType) -> bool {
-    let is_json = |kind| matches!(kind, ColumnType::Json | ColumnType::Jsonb);
-    from.plain() == to.plain()
-        || to.is_text()
-        || (from.is_number() && to.is_number())
-        || (from.is_time() && to.is_time())
-        || (is_json(from) && is_json(to))
 }
 
 /// The type of an expression; none if it says none, and is taken for what it stands beside.
