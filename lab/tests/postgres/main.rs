@@ -46,6 +46,7 @@ mod of_time;
 mod orders;
 mod ordinary;
 mod outages;
+mod pages;
 mod pair;
 mod parts;
 mod past;

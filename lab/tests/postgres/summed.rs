@@ -57,6 +57,7 @@ const STATEMENTS: &[&str] = &[
     "SELECT round(sum(price)::numeric / 7, 4) AS share, sum(number) total FROM sales",
     "SELECT sum(number) * 2 total, count(*) FROM sales",
     "SELECT -(sum(number)::numeric(9,1)), coalesce(sum(number)::numeric(9,1), sum(small)::numeric(9,1)) FROM sales",
+    "SELECT trunc(avg(number), 2), trunc(avg(price), 1) AS cut, trunc(avg(big), -3), trunc(sum(price), 5), trunc(-sum(price), 1), trunc(avg(number), -2147483648) FROM sales",
     "SELECT round(avg(number), 2500), round(avg(number), 2147483647), round(sum(number), -2147483648) FROM sales",
     "SELECT round(sum(number) * 1e2499, -2500), sum(number) * 1e-16380 * 1e-5 * 1e16380 FROM sales",
     "SELECT sum(free) * 1e70000 * 1e70000 FROM sales",

@@ -279,13 +279,25 @@ impl Numeric {
 
     /// Rounded to so many digits behind the point, or before it.
     pub(crate) fn rounded_to(&self, digits: i32) -> Self {
+        self.to_digits(digits, divided)
+    }
+
+    /// Cut to so many digits behind the point, or before it.
+    pub(crate) fn truncated_to(&self, digits: i32) -> Self {
+        self.to_digits(digits, |number, by| number / by)
+    }
+
+    fn to_digits(&self, digits: i32, divide: impl Fn(&IBig, &IBig) -> IBig) -> Self {
         let digits = i64::from(digits).clamp(-MAX_WHOLE_DIGITS, i64::from(MAX_SCALE));
         let Self::Finite { unscaled, scale } = self else { return self.clone() };
         match u32::try_from(digits) {
-            Ok(digits) => self.rescaled(digits),
+            Ok(digits) if digits >= *scale => self.rescaled(digits),
+            Ok(digits) => {
+                Self::Finite { unscaled: divide(unscaled, &power_of_ten(scale - digits)), scale: digits }
+            }
             Err(_) => {
                 let by = power_of_ten(u32::try_from(-digits).unwrap_or(0));
-                let whole = divided(unscaled, &(&by * power_of_ten(*scale)));
+                let whole = divide(unscaled, &(&by * power_of_ten(*scale)));
                 Self::Finite { unscaled: whole * by, scale: 0 }
             }
         }

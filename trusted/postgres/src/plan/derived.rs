@@ -53,6 +53,8 @@ pub enum DerivedExpression {
     Case(Vec<(DerivedExpression, DerivedExpression)>, Option<Box<DerivedExpression>>),
     /// Rounded, to so many digits behind the point.
     Round(Box<DerivedExpression>, Option<i32>),
+    /// Cut to so many digits behind the point, or before it.
+    Truncate(Box<DerivedExpression>, i32),
     /// What a function makes of it.
     Called(Called, Box<DerivedExpression>),
     /// What is made of a day or a moment.

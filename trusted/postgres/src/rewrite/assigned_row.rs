@@ -1,27 +1,15 @@
 //! `SET (a, b) = (1, 2)`: columns that are set together.
 
 use super::analysis::Analysis;
-use super::expression::argument_of;
+use super::comparison::rows::members_of_row;
 use super::scope::{Relation, Scope};
 use super::write::{listed, stored_names};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::Piece;
 use crate::text::fold;
-use sqlparser::ast::{Expr, FunctionArguments, Ident, ObjectName};
+use sqlparser::ast::{Expr, Ident, ObjectName};
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
-
-/// The members of a row: `(1, 2)`, `ROW(1, 2)`.
-fn members(value: &Expr) -> Option<Vec<&Expr>> {
-    match value {
-        Expr::Tuple(list) => Some(list.iter().collect()),
-        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
-            let FunctionArguments::List(list) = &function.args else { return None };
-            list.args.iter().map(argument_of).collect()
-        }
-        _ => None,
-    }
-}
 
 impl Analysis<'_> {
     /// Columns that are set to the members of a row: each column becomes those that it is, and so does its value.
@@ -41,7 +29,7 @@ impl Analysis<'_> {
             columns.iter().try_for_each(|name| self.plain_target(name, relation))?;
             return self.expression(value, scope, "SET");
         };
-        let (Some(members), Some(tokens)) = (members(value), self.tokens_of_row(at)) else {
+        let (Some(members), Some(tokens)) = (members_of_row(value), self.tokens_of_row(at)) else {
             return Err(self.unsupported(
                 at,
                 format!(

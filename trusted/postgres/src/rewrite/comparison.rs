@@ -1,5 +1,7 @@
 //! Comparisons of encrypted columns: with constants, with one another, with what queries give.
 
+pub(super) mod rows;
+
 use super::analysis::{Analysis, Reference};
 use super::common_type::of_one_type;
 use super::constant::{Constant, constant, in_parentheses, members};
@@ -12,6 +14,7 @@ use super::term::Term;
 use crate::catalog::{Encryption, Order};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Side, Source};
+use rows::members_of_row;
 use sqlparser::ast::{BinaryOperator, Expr, Query};
 use std::ops::Range;
 
@@ -70,7 +73,9 @@ impl Analysis<'_> {
             Some(Comparison::Ordered(side)) => side,
             None => return self.expressions([left, right], scope, &reader),
         };
-        if self.compared_with_query(left, right, scope, Term::Order, &reader)? {
+        if self.ordered_rows(left, op, right, scope)?
+            || self.compared_with_query(left, right, scope, Term::Order, &reader)?
+        {
             return Ok(());
         }
         match (self.operand(left, scope, &reader)?, self.operand(right, scope, &reader)?) {
@@ -114,10 +119,10 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
         reader: &str,
     ) -> Result<(), SqlError> {
-        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right)
-            && left.len() == right.len()
+        if let (Some(members), Some(others)) = (members_of_row(left), members_of_row(right))
+            && members.len() == others.len()
         {
-            let mut pairs = left.iter().zip(right);
+            let mut pairs = members.into_iter().zip(others);
             return pairs.try_for_each(|(left, right)| self.equal(left, right, scope, reader));
         }
         if self.compared_with_query(left, right, scope, Term::Equality, reader)? {

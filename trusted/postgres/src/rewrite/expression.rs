@@ -78,13 +78,12 @@ impl Analysis<'_> {
         Ok(reference)
     }
 
-    /// `min` and `max` of terms that are ciphertexts: PostgreSQL has none of `bytea` before 18, so there are two of ours.
+    /// `min` and `max` by the name of those of the column's terms.
     pub(super) fn name_extreme(&mut self, function: &Function, encryption: &Encryption) {
-        let name = match function.name.to_string().to_lowercase().as_str() {
-            _ if !encryption.order_is_ciphertext() => return,
-            "min" => "arras.bytes_min",
-            _ => "arras.bytes_max",
-        };
+        if !encryption.order_is_ciphertext() {
+            return;
+        }
+        let name = extreme_name(function, encryption);
         let token = match &function.name.0[..] {
             [part] => part.as_ident().and_then(|part| self.lexemes.position_of(part.span)),
             _ => None,
@@ -418,6 +417,17 @@ impl Analysis<'_> {
             }
             None => self.expression(expression, scope, "ORDER BY"),
         }
+    }
+}
+
+/// What `min` and `max` are called that find a column's terms. Of terms that are ciphertexts PostgreSQL has none before 18, so there are
+/// two of ours.
+pub(super) fn extreme_name(function: &Function, encryption: &Encryption) -> &'static str {
+    match (function.name.to_string().eq_ignore_ascii_case("min"), encryption.order_is_ciphertext()) {
+        (true, false) => "min",
+        (true, true) => "arras.bytes_min",
+        (false, false) => "max",
+        (false, true) => "arras.bytes_max",
     }
 }
 

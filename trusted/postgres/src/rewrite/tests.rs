@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ciphertexts;
+mod compared_rows;
 mod declared;
 mod fh_ope;
 mod golden;
@@ -197,6 +198,7 @@ fn derived(of: &Derived, expression: &DerivedExpression) -> String {
         }
         DerivedExpression::Negated(inner) => format!("-{}", inside(inner)),
         DerivedExpression::Coalesce(list) => list.iter().map(inside).collect::<Vec<_>>().join(" or "),
+        DerivedExpression::Truncate(inner, digits) => format!("trunc {} to {digits}", inside(inner)),
         DerivedExpression::Round(inner, digits) => format!("round {} to {digits:?}", inside(inner)),
         DerivedExpression::OfTime(how, inner) => format!("{how:?} of {}", inside(inner)),
         DerivedExpression::Cast(inner, kind) => format!("{} as {}", inside(inner), kind.name()),

@@ -90,6 +90,10 @@ impl Computing<'_> {
                 self.value(inner)?.map(|value| negated(value, &self.derived.column)).transpose()
             }
             DerivedExpression::Round(inner, to) => Ok(self.value(inner)?.map(|value| rounded(&value, *to))),
+            DerivedExpression::Truncate(inner, to) => Ok(self.value(inner)?.map(|value| {
+                let number = numeric(&value.datum).unwrap_or(Numeric::Nan);
+                Typed { datum: Datum::Numeric(number.truncated_to(*to)), kind: ColumnType::Numeric(None) }
+            })),
             DerivedExpression::Called(called, inner) => {
                 self.value(inner)?.map(|value| call(*called, &value)).transpose()
             }
@@ -409,6 +413,7 @@ impl DerivedExpression {
             Self::Case(..) => false,
             Self::Negated(inner)
             | Self::Round(inner, _)
+            | Self::Truncate(inner, _)
             | Self::Called(_, inner)
             | Self::OfTime(_, inner)
             | Self::Cast(inner, _)
@@ -454,6 +459,10 @@ impl DerivedExpression {
                 (kind, None) if !matches!(kind, ColumnType::Numeric(_)) => Some(ColumnType::DoublePrecision),
                 (ColumnType::Real | ColumnType::DoublePrecision, Some(_)) => None,
                 _ => Some(ColumnType::Numeric(None)),
+            },
+            Self::Truncate(inner, _) => match inner.kind(parts)? {
+                ColumnType::Real | ColumnType::DoublePrecision => None,
+                kind => kind.is_number().then_some(ColumnType::Numeric(None)),
             },
             Self::Called(called, inner) => called.kind(inner.kind(parts)?),
             Self::OfTime(how, inner) => how.kind(inner.kind(parts)?),

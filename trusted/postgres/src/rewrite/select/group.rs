@@ -5,6 +5,7 @@ use super::{Mode, ResultColumn, What, item};
 use crate::error::SqlError;
 use crate::plan::Piece;
 use crate::rewrite::analysis::{Analysis, Reference};
+use crate::rewrite::expression::extreme_name;
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
 use sqlparser::ast::{Distinct, Expr, OrderBy, OrderByKind, Select, SelectItem};
@@ -46,6 +47,9 @@ impl Analysis<'_> {
                 self.reference(meant.unwrap_or(&by.expr), scope)?
             };
             let Some(reference) = reference else {
+                if self.order_by_meant_extreme(&by.expr, meant, is_last, scope)? {
+                    continue;
+                }
                 self.order_by_result(&by.expr, (meant.is_some() || is_plain, is_last), results, scope)?;
                 continue;
             };
@@ -60,6 +64,33 @@ impl Analysis<'_> {
             ordered.push((reference.relation.clone(), reference.column.clone()));
         }
         Ok(ordered)
+    }
+
+    /// An order by a result, named or numbered, that is an encrypted column's least or greatest value. False if it is none.
+    fn order_by_meant_extreme(
+        &mut self,
+        named: &Expr,
+        meant: Option<&Expr>,
+        is_last: bool,
+        scope: &Scope<'_>,
+    ) -> Result<bool, SqlError> {
+        let (Some(Expr::Function(function)), Some(tokens)) = (meant, item::tokens_of(self.lexemes, named))
+        else {
+            return Ok(false);
+        };
+        // The result itself stays what it is.
+        let around = self.edits.take();
+        let found = meant.map_or(Ok(None), |meant| self.extreme(meant, scope));
+        self.edits.restore(around);
+        let Some(reference) = found?.filter(|_| function.filter.is_none()) else { return Ok(false) };
+        let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+        self.check_last(&reference, is_last, "ORDER BY")?;
+        let name = extreme_name(function, &reference.encryption);
+        let text = format!("{name}({})", self.term_text(&reference, term));
+        let bytes = self.bytes(&tokens);
+        self.understand_tokens(tokens);
+        self.edits.replace(bytes, vec![Piece::Text(text)]);
+        Ok(true)
     }
 
     /// An order by what is no column: an expression, or a result by its name or number.

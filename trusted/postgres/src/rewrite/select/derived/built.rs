@@ -338,14 +338,17 @@ impl Analysis<'_> {
                 let value = self.typed(value, gathered, scope)?;
                 Ok(value.map(|value| DerivedExpression::Round(Box::new(value), None)))
             }
-            ("round", Some([value, digits])) => {
+            ("round" | "trunc", Some([value, digits])) => {
                 let found = constant(self.lexemes, digits).filter(|found| found.cast.is_none());
                 let Some(Source::Constant(Some(digits))) = found.map(|found| found.source) else {
                     return Ok(None);
                 };
                 let Ok(digits) = digits.parse() else { return Ok(None) };
                 let value = self.typed(value, gathered, scope)?;
-                Ok(value.map(|value| DerivedExpression::Round(Box::new(value), Some(digits))))
+                Ok(value.map(|value| match name.as_str() {
+                    "round" => DerivedExpression::Round(Box::new(value), Some(digits)),
+                    _ => DerivedExpression::Truncate(Box::new(value), digits),
+                }))
             }
             ("coalesce", Some(list)) if !list.is_empty() => {
                 Ok(self.settled_all(list, gathered, scope)?.map(DerivedExpression::Coalesce))
