@@ -60,3 +60,41 @@ async fn those_before_stay_changed_encrypted() {
     let (mut client, _directory) = validation::under("declared = { type = \"int32\" }").await;
     those_before_stay_changed(&mut client, true).await;
 }
+
+/// A command whose later statement is malformed does nothing; one whose later statement cannot be done has done those before.
+#[tokio::test]
+async fn a_command_that_is_malformed_changes_nothing() {
+    let running = Running::plain(Options::default()).await;
+    let mut client = running.connect().await;
+    client.ok(doc! { "insert": "c", "documents": [{ "_id": 1, "n": 1 }, { "_id": 2, "n": 1 }] }).await;
+    let good = doc! { "q": { "_id": 1 }, "u": { "$set": { "n": 2 } } };
+    for (bad, code) in [
+        (doc! { "u": { "$set": { "n": 2 } } }, 40414),
+        (doc! { "q": { "_id": 2 } }, 40414),
+        (doc! { "q": { "_id": 2 }, "u": 5 }, 9),
+        (doc! { "q": { "_id": 2 }, "u": {}, "nonsense": 1 }, 40415),
+        (doc! { "q": 5, "u": {} }, 14),
+        (doc! { "q": {}, "u": {}, "hint": 5 }, 9),
+        (doc! { "q": {}, "u": {}, "arrayFilters": 5 }, 14),
+    ] {
+        let command = doc! { "update": "c", "updates": [good.clone(), bad.clone()], "ordered": false };
+        assert_eq!(client.code(command).await, code, "{bad}");
+    }
+    let good = doc! { "q": { "_id": 1 }, "limit": 1 };
+    for (bad, code) in [
+        (doc! { "limit": 1 }, 40414),
+        (doc! { "q": {} }, 40414),
+        (doc! { "q": {}, "limit": 2 }, 9),
+        (doc! { "q": {}, "limit": 1, "nonsense": 1 }, 40415),
+    ] {
+        let command = doc! { "delete": "c", "deletes": [good.clone(), bad.clone()] };
+        assert_eq!(client.code(command).await, code, "{bad}");
+    }
+    let counted = client.ok(doc! { "count": "c", "query": { "n": 1 } }).await;
+    assert_eq!(counted.get_i32("n").unwrap(), 2);
+    let failing = doc! { "q": { "_id": 2 }, "u": { "$nonsense": { "n": 2 } } };
+    let good = doc! { "q": { "_id": 1 }, "u": { "$set": { "n": 2 } } };
+    let reply = client.ok(doc! { "update": "c", "updates": [good, failing] }).await;
+    assert_eq!(reply.get_array("writeErrors").unwrap().len(), 1, "{reply}");
+    assert_eq!(reply.get_i32("n").unwrap(), 1, "{reply}");
+}

@@ -20,17 +20,19 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let ordered = writes::ordered(&mut arguments)?;
     let sent = writes::statements(&mut arguments, "updates")?;
     arguments.finish()?;
+    // All are read before the first is done: a command that is malformed changes nothing.
+    let sent = sent.into_iter().map(Sent::read).collect::<Result<Vec<_>, _>>()?;
 
     let total = sent.len();
     let mut errors = WriteErrors::default();
     let mut upserted = Vec::new();
     let (mut matched, mut modified) = (0_u64, 0_u64);
-    for (position, fields) in sent.into_iter().enumerate() {
+    for (position, sent) in sent.into_iter().enumerate() {
         if let Err(interrupted) = context.check() {
             errors.end(position, (ordered, total), interrupted)?;
             break;
         }
-        let outcome = match statement(fields, context.now) {
+        let outcome = match sent.statement(context.now) {
             Ok(statement) => {
                 let statement = UpdateStatement { interrupt: context.operation.interrupt(), ..statement };
                 context.store().update(&namespace, statement).await.map_err(CommandError::from)
@@ -60,28 +62,51 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     Ok(reply)
 }
 
+/// One element of `updates`: which fields it has, and of what types. What its filter and its update say is not looked at.
+struct Sent {
+    filter: Document,
+    update: Bson,
+    array_filters: Option<Vec<Document>>,
+    hint: Option<Bson>,
+    multi: bool,
+    upsert: bool,
+}
+
+impl Sent {
+    fn read(fields: Document) -> Result<Self, CommandError> {
+        let mut arguments = Arguments::of_statement("update.updates", fields);
+        arguments.refuse(&["c", "collation", "sort"])?;
+        let hint = reads::hint(&mut arguments)?;
+        let filter = arguments.document("q")?.ok_or_else(|| arguments.missing("q"))?;
+        let update = update_argument(arguments.take("u"), &arguments, "u")?;
+        let array_filters = arguments.documents("arrayFilters")?;
+        let multi = arguments.boolean("multi")?.unwrap_or(false);
+        let upsert = arguments.boolean("upsert")?.unwrap_or(false);
+        arguments.ignore(&["upsertSupplied"]);
+        arguments.finish()?;
+        Ok(Self { filter, update, array_filters, hint, multi, upsert })
+    }
+
+    /// What it says; `now` is the command's.
+    fn statement(self, now: DateTime) -> Result<UpdateStatement, CommandError> {
+        let Self { filter, update, array_filters, hint, multi, upsert } = self;
+        let filter = Filter::parse_at(&filter, now)?;
+        let update = Update::parse(&update)?;
+        let array_filters = parsed_array_filters(array_filters)?;
+        let upsert = upsert.then(ObjectId::new);
+        if multi && update.is_replacement() {
+            return Err(CommandError::failed_to_parse(
+                "multi update is not supported for replacement-style update",
+            ));
+        }
+        let interrupt = Interrupt::default();
+        Ok(UpdateStatement { filter, hint, update, array_filters, multi, upsert, interrupt })
+    }
+}
+
 /// Reads one element of `updates`; `now` is the command's.
 pub(super) fn statement(fields: Document, now: DateTime) -> Result<UpdateStatement, CommandError> {
-    let mut arguments = Arguments::of_statement("update.updates", fields);
-    arguments.refuse(&["c", "collation", "sort"])?;
-    let hint = reads::hint(&mut arguments)?;
-    let filter = match arguments.document("q")? {
-        Some(filter) => Filter::parse_at(&filter, now)?,
-        None => return Err(arguments.missing("q")),
-    };
-    let update = parse_update(arguments.take("u"), &arguments, "u")?;
-    let array_filters = array_filters(&mut arguments)?;
-    let multi = arguments.boolean("multi")?.unwrap_or(false);
-    let upsert = arguments.boolean("upsert")?.unwrap_or(false).then(ObjectId::new);
-    arguments.ignore(&["upsertSupplied"]);
-    arguments.finish()?;
-    if multi && update.is_replacement() {
-        return Err(CommandError::failed_to_parse(
-            "multi update is not supported for replacement-style update",
-        ));
-    }
-    let interrupt = Interrupt::default();
-    Ok(UpdateStatement { filter, hint, update, array_filters, multi, upsert, interrupt })
+    Sent::read(fields)?.statement(now)
 }
 
 /// Reads an update: operators or a replacement. `$currentDate` is the time at which its statement is come to, as in MongoDB.
@@ -90,19 +115,28 @@ pub(super) fn parse_update(
     arguments: &Arguments,
     name: &str,
 ) -> Result<Update, CommandError> {
+    Ok(Update::parse(&update_argument(update, arguments, name)?)?)
+}
+
+/// An update that is a document.
+fn update_argument(update: Option<Bson>, arguments: &Arguments, name: &str) -> Result<Bson, CommandError> {
     match update {
         None => Err(arguments.missing(name)),
         Some(Bson::Array(_)) => Err(CommandError::unsupported(format_args!(
             "an update with an aggregation pipeline ('{name}' is an array); use update operators"
         ))),
-        Some(update @ Bson::Document(_)) => Ok(Update::parse(&update)?),
+        Some(update @ Bson::Document(_)) => Ok(update),
         Some(_) => Err(CommandError::failed_to_parse("Update argument must be either an object or an array")),
     }
 }
 
 /// Takes `arrayFilters`.
 pub(super) fn array_filters(arguments: &mut Arguments) -> Result<ArrayFilters, CommandError> {
-    match arguments.documents("arrayFilters")? {
+    parsed_array_filters(arguments.documents("arrayFilters")?)
+}
+
+fn parsed_array_filters(filters: Option<Vec<Document>>) -> Result<ArrayFilters, CommandError> {
+    match filters {
         Some(filters) => Ok(ArrayFilters::parse(&filters)?),
         None => Ok(ArrayFilters::default()),
     }

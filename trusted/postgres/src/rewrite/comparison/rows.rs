@@ -76,11 +76,12 @@ impl Analysis<'_> {
         if left.len() != right.len() || left.len() < 2 {
             return Ok(false);
         }
-        let Some((places, whole)) = self.places_of_rows(&left, &right, scope)? else { return Ok(false) };
+        let Some((row, other)) = self.written_rows(&left, &right, scope)? else { return Ok(false) };
+        let whole = row.tokens.start..other.tokens.end;
         let pairs: Vec<Pair<'_>> = left
             .into_iter()
             .zip(right)
-            .zip(places)
+            .zip(row.members.into_iter().zip(other.members))
             .map(|((left, right), (at_left, at_right))| Pair {
                 left: (left, at_left),
                 right: (right, at_right),
@@ -110,30 +111,25 @@ impl Analysis<'_> {
         }
     }
 
-    /// Where the members of two rows stand, and both rows: found from the encrypted column that is among them.
-    fn places_of_rows(
+    /// Two rows as they are written: found from the encrypted column that is among their members.
+    fn written_rows(
         &mut self,
         left: &[&Expr],
         right: &[&Expr],
         scope: &Scope<'_>,
-    ) -> Result<Option<(Vec<(Range<usize>, Range<usize>)>, Range<usize>)>, SqlError> {
-        let on_left = self.first_encrypted(left, scope)?;
-        let Some(column) =
-            on_left.clone().map_or_else(|| self.first_encrypted(right, scope), |at| Ok(Some(at)))?
-        else {
-            return Ok(None);
-        };
+    ) -> Result<Option<(Row, Row)>, SqlError> {
         // Between the rows stands the operator.
-        let rows = self.row_around(&column, left.len()).and_then(|row| match on_left {
-            Some(_) => row_at(self.lexemes, row.tokens.end + 1).map(|right| (row, right)),
-            None => row_before(self.lexemes, row.tokens.start.checked_sub(1)?).map(|left| (left, row)),
-        });
-        Ok(rows
-            .filter(|(one, other)| one.members.len() == left.len() && other.members.len() == left.len())
-            .map(|(one, other)| {
-                let whole = one.tokens.start..other.tokens.end;
-                (one.members.into_iter().zip(other.members).collect(), whole)
-            }))
+        let rows = if let Some(column) = self.first_encrypted(left, scope)? {
+            self.row_around(&column, left.len())
+                .and_then(|row| row_at(self.lexemes, row.tokens.end + 1).map(|other| (row, other)))
+        } else if let Some(column) = self.first_encrypted(right, scope)? {
+            self.row_around(&column, left.len()).and_then(|row| {
+                row_before(self.lexemes, row.tokens.start.checked_sub(1)?).map(|other| (other, row))
+            })
+        } else {
+            None
+        };
+        Ok(rows.filter(|(row, other)| [row, other].iter().all(|row| row.members.len() == left.len())))
     }
 
     /// The tokens of the first encrypted column among members.
