@@ -18,7 +18,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let ordered = writes::ordered(&mut arguments)?;
     let sent = writes::statements(&mut arguments, "deletes")?;
     arguments.finish()?;
-    // As those of `update` are.
+    // All are read before the first is done, as those of `update`.
     let sent = sent.into_iter().map(Sent::read).collect::<Result<Vec<_>, _>>()?;
 
     let total = sent.len();

@@ -16,7 +16,6 @@ use std::ops::Range;
 pub(in crate::rewrite) fn members_of_row(value: &Expr) -> Option<Vec<&Expr>> {
     match value {
         Expr::Tuple(list) => Some(list.iter().collect()),
-        Expr::Nested(inner) => members_of_row(inner),
         Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
             let FunctionArguments::List(list) = &function.args else { return None };
             list.args.iter().map(argument_of).collect()

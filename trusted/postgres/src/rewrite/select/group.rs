@@ -74,13 +74,14 @@ impl Analysis<'_> {
         is_last: bool,
         scope: &Scope<'_>,
     ) -> Result<bool, SqlError> {
-        let (Some(Expr::Function(function)), Some(tokens)) = (meant, item::tokens_of(self.lexemes, named))
+        let (Some(meant @ Expr::Function(function)), Some(tokens)) =
+            (meant, item::tokens_of(self.lexemes, named))
         else {
             return Ok(false);
         };
         // The result itself stays what it is.
         let around = self.edits.take();
-        let found = meant.map_or(Ok(None), |meant| self.extreme(meant, scope));
+        let found = self.extreme(meant, scope);
         self.edits.restore(around);
         let Some(reference) = found?.filter(|_| function.filter.is_none()) else { return Ok(false) };
         let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
